@@ -20,7 +20,12 @@ pub enum Error {
     /// What is wrong with it; the place is a line and a column of its text.
     Statement(EngineError),
     /// An error of whoever has the tables.
-    Tables(Arc<dyn std::error::Error + Send + Sync>),
+    Tables {
+        /// Theirs.
+        error: Arc<dyn std::error::Error + Send + Sync>,
+        /// They found no memory.
+        no_memory: bool,
+    },
     /// A bug, in words for a log.
     Internal(String),
 }
@@ -51,6 +56,15 @@ impl Error {
         }
     }
 
+    /// Whether there was no memory for it.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        match self {
+            Self::Statement(error) => error.kind() == ErrorKind::MemoryLimit,
+            Self::Tables { no_memory, .. } => *no_memory,
+            Self::Internal(_) => false,
+        }
+    }
+
     /// What is wrong with the statement, where it is the statement.
     pub fn statement(&self) -> Option<&EngineError> {
         match self {
@@ -64,7 +78,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Statement(error) => error.fmt(f),
-            Self::Tables(error) => error.fmt(f),
+            Self::Tables { error, .. } => error.fmt(f),
             Self::Internal(message) => f.write_str(message),
         }
     }

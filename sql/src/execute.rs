@@ -1,5 +1,6 @@
-//! How a plan runs at this node. A hash join keeps one side in memory, and cannot spill it; where that does not fit, and
-//! there is a disk for what does not, the statement is planned again with joins of sorted rows.
+//! How a plan runs at this node. A hash join keeps one side in memory, and cannot spill it, nor does the engine what it groups
+//! and sorts; where that does not fit, and there is a disk for what does not, the statement is planned again with joins of sorted
+//! rows, and with groups and orders that are DataFusion's.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use crate::{
     engine::Shared,
     error::{Error, Result},
-    plan::{context, physical},
+    plan::{context, physical, unfused},
+    scan::Scan,
     yielding::yielding,
 };
 
@@ -30,20 +32,22 @@ pub(crate) async fn execute(
     logical: &LogicalPlan,
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<SendableRecordBatchStream> {
-    let may_sort = shared.disk.tmp_files_enabled() && has(&plan, &|plan| plan.is::<HashJoinExec>());
+    let joins = has(&plan, &|plan| plan.is::<HashJoinExec>());
+    let gathers = has(&plan, &|plan| plan.downcast_ref::<Scan>().is_some_and(Scan::gathers));
+    let may_spill = shared.disk.tmp_files_enabled() && (joins || gathers);
     let mut rows = execute_stream(yielding(plan)?, context(session))?;
-    if !may_sort {
+    if !may_spill {
         return Ok(rows);
     }
-    // What was handed out is not taken back; a side is complete in memory before the first row of its join is.
+    // What was handed out is not taken back; a side, and what is grouped, is complete in memory before the first row is.
     let first = match rows.next().await {
         Some(Err(error)) => {
             let error = Error::from(error);
-            if error.statement().is_none_or(|error| error.kind() != ErrorKind::MemoryLimit) {
+            if !error.is_of_memory() {
                 return Err(error);
             }
             drop(rows);
-            let mut session = session.clone();
+            let mut session = if gathers { unfused(session) } else { session.clone() };
             session.config_mut().options_mut().optimizer.prefer_hash_join = false;
             let plan = physical(&session, logical).await?;
             // DataFusion's joins of sorted rows fail at some conditions beside those of their keys.

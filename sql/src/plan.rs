@@ -218,6 +218,15 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
+/// The same session, in which the engine takes no aggregates, orders and joins: DataFusion's can go to a disk.
+pub(crate) fn unfused(session: &SessionState) -> SessionState {
+    let rules = Optimizer::new().rules.into_iter().map(guarded).collect();
+    let mut session =
+        SessionStateBuilder::new_from_existing(session.clone()).with_optimizer_rules(rules).build();
+    session.mark_start_execution();
+    session
+}
+
 /// DataFusion's rules, without the one that moves conditions down once more: conditions that could be moved have been, and
 /// it takes columns of the two sides of a join that have the same name for one another (`mistaken` says more).
 fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {

@@ -17,7 +17,7 @@ use basalt_core::{
     limits::ANSWER_ROWS,
     logical::{self, Logical},
     plan::{expr_text, filter_text},
-    query::{Filter, Query},
+    query::{Expr as Value, Filter, Query},
 };
 use datafusion::{
     common::{
@@ -129,6 +129,13 @@ impl Scan {
     /// Roughly the bytes that it gives, where it takes little time.
     pub(crate) fn light_bytes(&self) -> Option<u64> {
         self.source.light_bytes(&self.query)
+    }
+
+    /// Whether the engine groups or sorts for it, which it does in memory alone.
+    pub(crate) fn gathers(&self) -> bool {
+        let Query { select, group_by, order_by, .. } = &self.query;
+        let aggregates = select.iter().any(|item| matches!(item.expr, Value::Aggregate(_)));
+        aggregates || !group_by.is_empty() || !order_by.is_empty()
     }
 
     /// Whether more conditions may be added to its query: they change nothing but which rows it gives.

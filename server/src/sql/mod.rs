@@ -431,14 +431,15 @@ impl fmt::Display for Carried {
 impl std::error::Error for Carried {}
 
 fn carried(error: RequestError) -> Error {
-    Error::Tables(Arc::new(Carried(error)))
+    let no_memory = error.is_of_memory();
+    Error::Tables { error: Arc::new(Carried(error)), no_memory }
 }
 
 /// What a client is told of an error of SQL.
 pub(crate) fn error(error: Error) -> RequestError {
     match error {
         Error::Statement(error) => error.into(),
-        Error::Tables(error) => match error.downcast_ref::<Carried>() {
+        Error::Tables { error, .. } => match error.downcast_ref::<Carried>() {
             Some(Carried(error)) => error.clone(),
             None => internal(&error.to_string()),
         },
