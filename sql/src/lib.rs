@@ -75,6 +75,7 @@ mod top;
 mod views;
 mod write;
 mod yielding;
+mod zeros;
 
 pub use async_trait::async_trait;
 

@@ -1,6 +1,6 @@
 //! RIGHT, FULL and ASOF JOIN with USING: a column that is joined by is that of the side that is there, and the last one of an
 //! ASOF JOIN is an inequality. The planner would take that of the left side, and what is equal, so that such joins, and those
-//! beside them, are joins by ON here.
+//! beside them, are joins by ON here. And columns of other joins with USING, where a query around may have some of their names.
 
 use std::ops::ControlFlow;
 
