@@ -25,10 +25,7 @@ const STATEMENTS: [&str; 5] = [
 ];
 
 /// What the engine does in memory alone, where there is enough.
-const OF_ENGINE: [&str; 2] = [
-    "SELECT count(*) FROM (SELECT text, count(*), max(key) FROM long GROUP BY text)",
-    "SELECT count(DISTINCT text) FROM long",
-];
+const OF_ENGINE: &str = "SELECT count(*) FROM (SELECT text, count(*), max(key) FROM long GROUP BY text)";
 
 fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>());
@@ -68,8 +65,6 @@ async fn what_finds_no_memory_goes_to_disk() {
         assert_eq!(reason(none.sql(sql).collect().await), ErrorReason::MemoryLimit, "{sql}");
         assert_eq!(files(&cache.join("sql")), 0, "{sql}");
     }
-    for sql in OF_ENGINE {
-        assert_eq!(number(&small, sql).await, number(&large, sql).await, "{sql}");
-        assert_eq!(files(&cache.join("sql")), 0, "{sql}");
-    }
+    assert_eq!(number(&small, OF_ENGINE).await, number(&large, OF_ENGINE).await);
+    assert_eq!(files(&cache.join("sql")), 0);
 }
