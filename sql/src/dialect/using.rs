@@ -13,6 +13,7 @@ use super::exprs::parsed;
 use crate::error::{Error, Result};
 
 /// A column that tables are joined by, and what it is without the name of a table before it.
+#[derive(Clone)]
 struct Merged {
     name: Ident,
     value: Expr,
@@ -215,6 +216,9 @@ pub(super) fn qualify(select: &mut Select, order_by: Option<&mut OrderBy>, is_st
     if merged.is_empty() && unknown.is_empty() {
         return Ok(());
     }
+    if let Some(keys) = order_by {
+        reword_keys(select, &merged, keys);
+    }
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
             && merged.iter().any(|merged| is_named(&merged.name, name))
@@ -222,24 +226,6 @@ pub(super) fn qualify(select: &mut Select, order_by: Option<&mut OrderBy>, is_st
             let (expr, alias) = (Expr::Identifier(name.clone()), name.clone());
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
-    }
-    if let Some(order_by) = order_by
-        && let OrderByKind::Expressions(keys) = &mut order_by.kind
-    {
-        // A column of the answer is meant by its name.
-        let is_shown = |name: &Ident| {
-            select.projection.iter().any(|item| match item {
-                SelectItem::ExprWithAlias { alias, .. } => is_named(alias, name),
-                SelectItem::Wildcard(_) => true,
-                _ => false,
-            })
-        };
-        let others = merged.iter().filter(|merged| !is_shown(&merged.name));
-        let others: Vec<_> = others
-            .map(|Merged { name, value }| Merged { name: name.clone(), value: value.clone() })
-            .collect();
-        let mut names = Names { merged: &others, depth: 0 };
-        keys.iter_mut().for_each(|key| names.replace(&mut key.expr));
     }
     let mut names = Names { merged: &merged, depth: 0 };
     let mut strange = Strange { names: &unknown, depth: 0 };
@@ -306,9 +292,15 @@ impl VisitorMut for Strange<'_> {
 /// # Errors
 /// Those of [`rewrite`].
 pub(super) fn order_by(select: &Select, order_by: &mut OrderBy) -> Result<()> {
-    let Some(Reworded { mut merged, .. }) = reworded(select)? else { return Ok(()) };
-    // A column of the answer is meant by its name.
-    let shown = |name: &Ident| {
+    if let Some(Reworded { merged, .. }) = reworded(select)? {
+        reword_keys(select, &merged, order_by);
+    }
+    Ok(())
+}
+
+/// Has the keys of an order be columns of tables, but for those that are columns of the answer, which are meant by their names.
+fn reword_keys(select: &Select, merged: &[Merged], order_by: &mut OrderBy) {
+    let is_shown = |name: &Ident| {
         select.projection.iter().any(|item| match item {
             SelectItem::UnnamedExpr(Expr::Identifier(column)) => is_named(column, name),
             SelectItem::ExprWithAlias { alias, .. } => is_named(alias, name),
@@ -316,12 +308,11 @@ pub(super) fn order_by(select: &Select, order_by: &mut OrderBy) -> Result<()> {
             _ => false,
         })
     };
-    merged.retain(|merged| !shown(&merged.name));
+    let others: Vec<Merged> = merged.iter().filter(|merged| !is_shown(&merged.name)).cloned().collect();
     if let OrderByKind::Expressions(keys) = &mut order_by.kind {
-        let mut names = Names { merged: &merged, depth: 0 };
+        let mut names = Names { merged: &others, depth: 0 };
         keys.iter_mut().for_each(|key| names.replace(&mut key.expr));
     }
-    Ok(())
 }
 
 /// Has such joins be joins by ON, and the columns of the answer those that are there.
