@@ -7,8 +7,9 @@ use datafusion::physical_plan::{ExecutionPlan, statistics::StatisticsArgs};
 use crate::{limits, scan::Scan};
 
 /// Operators that take about as long as their inputs and what they give are large.
-const OPERATORS: [&str; 23] = [
+const OPERATORS: [&str; 24] = [
     "AggregateExec",
+    "BasaltSip",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
     "CoalescePartitionsExec",

@@ -29,11 +29,12 @@ pub const ANSWER_COLUMNS: usize = basalt_core::limits::MAX_OUTPUTS;
 pub const STARS: usize = 64;
 /// Scans of a statement: each has a thread while it runs.
 pub const SCANS: usize = 64;
-/// Distinct keys of a join's build side, at most, that are a set for the scan of its other side; of more it is told the
-/// least and the greatest.
-pub const SET_KEYS: usize = 20_000;
-/// Bytes of such keys.
-pub const SET_BYTES: usize = 1 << 20;
+/// Distinct keys of a join's build side, at most, that the scan of its other side is asked for.
+pub const PASSED_KEYS: usize = 1 << 20;
+/// Such texts.
+pub const PASSED_TEXTS: usize = 20_000;
+/// Rows, at most, whose keys are told whatever they are, and leave little of the other side.
+pub const FEW_KEYS: u64 = 20_000;
 /// Rows of a table, at most, that are looked up for a join to its key however few rows the other side has.
 pub const LOOKED_UP_ROWS: u64 = 1 << 16;
 /// First rows of an order that a scan gives, at most; of more the whole is sorted above it, where it may spill.

@@ -48,7 +48,6 @@ use crate::{
     lambdas, light, limits, lists,
     made::{affected, describe_columns, made, show_tables, show_views, text_schema},
     meaning::{self, Meaning},
-    mistaken,
     operators::Planner,
     order,
     parse::{Parameters, as_query},
@@ -58,6 +57,7 @@ use crate::{
     resolve::{Resolved, cancelled, resolve},
     scan::Scan,
     sets::KeysApart,
+    sideways::Sideways,
     stars, strings,
     sums::Sums,
     system,
@@ -192,9 +192,6 @@ fn config(threads: usize) -> SessionConfig {
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.sql_parser.collect_spans = true;
-    // What a build side has may be told as a set.
-    options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
-    options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
     options.execution.sort_spill_reservation_bytes = limits::MERGE_BYTES;
     options.execution.time_zone = Some("UTC".to_owned());
     options.explain.show_sizes = false;
@@ -227,10 +224,13 @@ pub(crate) fn unfused(session: &SessionState) -> SessionState {
     session
 }
 
-/// DataFusion's rules, without the one that moves conditions down once more: conditions that could be moved have been, and
-/// it takes columns of the two sides of a join that have the same name for one another (`mistaken` says more).
+/// DataFusion's rules, without those that move conditions down once more, by the names of columns: conditions that could be
+/// moved have been, what joins learn while they run goes to scans by ours, and no scan of ours begins late enough to hear of
+/// others.
 fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != "FilterPushdown").collect()
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Sideways);
+    rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).chain([own]).collect()
 }
 
 /// Ours comes before types are chosen.
@@ -502,13 +502,7 @@ async fn of_optimised(
     session: &SessionState,
     optimised: &LogicalPlan,
 ) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-    let plan = session.query_planner().create_physical_plan(optimised, session).await?;
-    if !session.config_options().optimizer.enable_dynamic_filter_pushdown || !mistaken::may_be(&plan) {
-        return Ok(plan);
-    }
-    let mut session = session.clone();
-    session.config_mut().options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
-    session.query_planner().create_physical_plan(optimised, &session).await
+    session.query_planner().create_physical_plan(optimised, session).await
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.

@@ -17,27 +17,23 @@ use basalt_core::{
     limits::ANSWER_ROWS,
     logical::{self, Logical},
     plan::{expr_text, filter_text},
-    query::{Expr as Value, Filter, Query},
+    query::{Attribute, Expr as Value, Filter, Query, SemiJoin},
 };
 use datafusion::{
-    common::{
-        Result, Statistics, config::ConfigOptions, instant::Instant, stats::Precision,
-        tree_node::TreeNodeRecursion,
-    },
+    common::{Result, Statistics, instant::Instant, stats::Precision, tree_node::TreeNodeRecursion},
     execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
-    physical_expr::{EquivalenceProperties, PhysicalExpr, expressions::DynamicFilterPhysicalExpr},
+    physical_expr::{EquivalenceProperties, PhysicalExpr},
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
         coop::cooperative,
         execution_plan::{Boundedness, EmissionType},
-        filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         statistics::StatisticsArgs,
     },
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{Error, catalog::Answers, dynamic, source::Source};
+use crate::{Error, catalog::Answers, sideways::Keys, source::Source, table::all};
 
 /// What the rows of the leaf are.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +53,35 @@ pub(crate) struct Scan {
     rows: Precision<usize>,
     /// It gives its rows in so many parts.
     parts: usize,
-    /// What joins above will know of its rows.
-    dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    /// What joins above will have of some of its columns.
+    asked: Vec<Asked>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// Rows are asked for alone that have one of some keys.
+#[derive(Clone, Debug)]
+struct Asked {
+    /// A column of the table, or of one that it refers to.
+    column: Value,
+    keys: Arc<Keys>,
+}
+
+impl Asked {
+    /// As a condition of a scan; `None`: the keys are not known.
+    fn condition(&self, source: &Source) -> Option<Filter> {
+        match &self.column {
+            Value::Column(name) => self.keys.condition(name.clone()),
+            Value::Attribute(Attribute { column, name, .. }) => {
+                let reference = source.reference(column)?;
+                let (table, key) = (reference.table.clone(), reference.column.clone());
+                let filter = Some(self.keys.condition(name.clone())?);
+                let join = SemiJoin { column: column.clone(), table, key, filter, version: None };
+                Some(Filter::SemiJoin(Box::new(join)))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Scan {
@@ -72,8 +93,8 @@ impl Scan {
         rows: Precision<usize>,
     ) -> Self {
         let properties = properties(schema, 1);
-        let (dynamic, metrics) = (Vec::new(), ExecutionPlanMetricsSet::new());
-        Self { source, query, shape, rows, parts: 1, dynamic, properties, metrics }
+        let (asked, metrics) = (Vec::new(), ExecutionPlanMetricsSet::new());
+        Self { source, query, shape, rows, parts: 1, asked, properties, metrics }
     }
 
     /// The scan of another node's task.
@@ -98,7 +119,45 @@ impl Scan {
 
     /// Whether joins above tell which rows they want.
     pub(crate) fn is_pruned(&self) -> bool {
-        !self.dynamic.is_empty()
+        !self.asked.is_empty()
+    }
+
+    /// The same, of which a join wants no rows but those that have some keys in a column; `None`: it gives other rows then, or
+    /// the engine has no such condition.
+    pub(crate) fn asked(&self, column: usize, keys: &Arc<Keys>) -> Option<Self> {
+        let Query { group_by, limit, .. } = &self.query;
+        let column = &self.query.select.get(column)?.expr;
+        let is_of_groups = group_by.is_empty() || group_by.contains(column);
+        if !matches!(self.shape, Shape::Rows) || limit.is_some() || !is_of_groups {
+            return None;
+        }
+        let field = self.source.field(column)?;
+        if field.logical.is_some() || !keys.go_with(field.data_type) {
+            return None;
+        }
+        let asked = Asked { column: column.clone(), keys: Arc::clone(keys) };
+        Some(Self {
+            source: self.source.clone(),
+            query: self.query.clone(),
+            shape: self.shape,
+            rows: self.rows,
+            parts: self.parts,
+            asked: self.asked.iter().cloned().chain([asked]).collect(),
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// Whether it leaves out rows of its table, or groups them.
+    pub(crate) fn selects_some(&self) -> bool {
+        let Query { filter, group_by, having, limit, .. } = &self.query;
+        let is_asked = self.is_pruned() || limit.is_some();
+        is_asked || filter.is_some() || !group_by.is_empty() || having.is_some()
+    }
+
+    /// The most rows that its table may have.
+    pub(crate) fn most_rows(&self) -> u64 {
+        self.source.table().rows().most()
     }
 
     /// The same for each node: together they have the rows of this one, each once.
@@ -122,7 +181,7 @@ impl Scan {
     /// The condition that selects its rows, where that is all it does, and it is of this table alone (`Some(None)`: it
     /// selects all).
     pub(crate) fn selects(&self) -> Option<Option<&Filter>> {
-        let is_all = self.may_be_filtered() && self.dynamic.is_empty() && self.source.is_alone();
+        let is_all = self.may_be_filtered() && self.asked.is_empty() && self.source.is_alone();
         is_all.then_some(self.query.filter.as_ref())
     }
 
@@ -152,10 +211,11 @@ impl DisplayAs for Scan {
             write!(f, ", {share}")?;
         }
         describe(&self.query, f)?;
-        for dynamic in &self.dynamic {
-            write!(f, ", dynamic=[{dynamic}]")?;
+        if self.asked.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let asked = self.asked.iter().map(|asked| format!("{} IN {}", expr_text(&asked.column), asked.keys));
+        write!(f, ", sips=[{}]", asked.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -196,42 +256,9 @@ impl ExecutionPlan for Scan {
 
     fn apply_expressions(
         &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
-        for dynamic in &self.dynamic {
-            recursion = recursion.visit_sibling(|| f(dynamic))?;
-        }
-        Ok(recursion)
-    }
-
-    fn handle_child_pushdown_result(
-        &self,
-        phase: FilterPushdownPhase,
-        result: ChildPushdownResult,
-        _: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        // Whoever has a condition tests it all the same.
-        let propagation = FilterPushdownPropagation::all_unsupported(result.clone());
-        if !matches!(phase, FilterPushdownPhase::Post) || !self.may_be_filtered() {
-            return Ok(propagation);
-        }
-        let given = result.parent_filters.into_iter().map(|given| given.filter);
-        let dynamic: Vec<_> = given.filter(|given| given.is::<DynamicFilterPhysicalExpr>()).collect();
-        if dynamic.is_empty() {
-            return Ok(propagation);
-        }
-        let scan = Self {
-            source: self.source.clone(),
-            query: self.query.clone(),
-            shape: self.shape,
-            rows: self.rows,
-            parts: self.parts,
-            dynamic: self.dynamic.iter().cloned().chain(dynamic).collect(),
-            properties: Arc::clone(&self.properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        };
-        Ok(propagation.with_updated_node(Arc::new(scan)))
+        Ok(TreeNodeRecursion::Continue)
     }
 
     fn replace_children(
@@ -252,7 +279,7 @@ impl ExecutionPlan for Scan {
             parts => Source::new(self.source.table().part(partition, parts)?),
         };
         Ok(Box::pin(cooperative(Rows {
-            begin: Begin { source, query: self.query.clone(), dynamic: self.dynamic.clone() },
+            begin: Begin { source, query: self.query.clone(), asked: self.asked.clone() },
             answers: None,
             shape: self.shape,
             left: 0,
@@ -284,20 +311,18 @@ fn properties(schema: SchemaRef, parts: usize) -> Arc<PlanProperties> {
 struct Begin {
     source: Source,
     query: Query,
-    dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    asked: Vec<Asked>,
 }
 
 impl Begin {
     /// What joins know is asked for here, with the first poll: then they have their build sides.
     fn run(&self) -> Answers {
-        let condition = dynamic::condition(&self.dynamic, &self.query, self.source.table().schema());
-        let asked = condition.map(|condition| {
-            let filter = self.query.filter.iter().cloned().chain([condition]).collect();
-            Query { filter: Some(Filter::And(filter)), ..self.query.clone() }
-        });
+        let known = self.asked.iter().filter_map(|asked| asked.condition(&self.source));
+        let filter = all(self.query.filter.iter().cloned().chain(known).collect());
+        let asked = Query { filter, ..self.query.clone() };
         // What the engine does not take is left to the joins.
-        let asked = asked.filter(|asked| self.source.types(asked).is_some());
-        self.source.run(asked.unwrap_or_else(|| self.query.clone()))
+        let query = if self.source.types(&asked).is_some() { asked } else { self.query.clone() };
+        self.source.run(query)
     }
 }
 

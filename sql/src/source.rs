@@ -7,8 +7,8 @@ use basalt_core::{
     error::Error,
     limits::{MAX_FILTER_DEPTH, MAX_SEMI_JOINS},
     lookup::Lookup,
-    query::{Attribute, Filter, KeyFilter, KeySet, Query, SemiJoin, SipOrigin, TextFilter},
-    schema::{DataType, Schema},
+    query::{Attribute, Expr, Filter, KeyFilter, KeySet, Query, SemiJoin, SipOrigin, TextFilter},
+    schema::{DataType, Field, Reference, Schema},
 };
 use basalt_sip::Sip;
 
@@ -147,10 +147,26 @@ impl Source {
         })
     }
 
+    /// What a column refers to.
+    pub(crate) fn reference(&self, column: &str) -> Option<&Reference> {
+        field(self.table.schema(), column)?.references.as_ref()
+    }
+
+    /// A column, or one that another refers to.
+    pub(crate) fn field(&self, column: &Expr) -> Option<&Field> {
+        match column {
+            Expr::Column(name) => field(self.table.schema(), name),
+            Expr::Attribute(attribute) => {
+                let other = self.schema_of(&self.reference(&attribute.column)?.table)?;
+                field(other, &attribute.name)
+            }
+            _ => None,
+        }
+    }
+
     /// An attribute's values of no keys.
     fn nothing_of(&self, attribute: &Attribute) -> Option<Lookup> {
-        let schema = self.table.schema();
-        let field = &schema.fields()[schema.index_of(&attribute.column)?];
+        let field = field(self.table.schema(), &attribute.column)?;
         let reference = field.references.as_ref()?;
         let other = self.schema_of(&reference.table)?;
         let (key_type, data_type) = (type_of(other, &reference.column)?, type_of(other, &attribute.name)?);
@@ -160,6 +176,10 @@ impl Source {
     }
 }
 
+fn field<'a>(schema: &'a Schema, column: &str) -> Option<&'a Field> {
+    Some(&schema.fields()[schema.index_of(column)?])
+}
+
 fn type_of(schema: &Schema, column: &str) -> Option<DataType> {
-    Some(schema.fields()[schema.index_of(column)?].data_type)
+    Some(field(schema, column)?.data_type)
 }

@@ -231,7 +231,7 @@ fn weigh(plan: &Arc<dyn ExecutionPlan>, is_below: bool, is_pruned: bool) -> u64 
         return if counts { estimate(plan).unwrap_or(0) } else { 0 };
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        let few = estimate(join.left()).is_some_and(|rows| rows <= limits::SET_KEYS as u64);
+        let few = estimate(join.left()).is_some_and(|rows| rows <= limits::FEW_KEYS);
         return weigh(join.left(), true, is_pruned).saturating_add(weigh(
             join.right(),
             true,

@@ -242,7 +242,10 @@ async fn joins_tell_scans_what_they_look_for() {
     let asked = format!("{:?}", many.queries.lock().unwrap());
     assert!(asked.contains("KeyFilter"), "{asked}");
     let plan = ask(&engine, &many, &format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
-    assert!(plan.contains("dynamic=[") && plan.contains("output_rows=2,"), "{plan}");
+    assert!(
+        plan.contains("sips=[k IN ") && plan.contains(": 2 keys]") && plan.contains("output_rows=2,"),
+        "{plan}"
+    );
     // Texts are a list.
     let sql =
         "SELECT count(*) FROM flights f JOIN airlines a ON f.carrier = a.carrier WHERE a.name LIKE 'A%'";
