@@ -258,3 +258,82 @@ fn extend<T: ArrowPrimitiveType>(ids: &mut Vec<u64>, array: &ArrayRef, id: impl 
         ids.extend(array.iter().flatten().map(id));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{BooleanArray, Decimal128Array, Int8Array, Int64Array, StringArray, UInt64Array};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+
+    use super::*;
+
+    fn part(array: &ArrayRef, pool: &Arc<dyn MemoryPool>) -> Option<(Found, MemoryReservation)> {
+        let mut found = Found::of(array.data_type())?;
+        found.extend(array)?;
+        Some((found, MemoryConsumer::new("test").register(pool)))
+    }
+
+    fn pool(bytes: usize) -> Arc<dyn MemoryPool> {
+        Arc::new(GreedyMemoryPool::new(bytes))
+    }
+
+    fn ids(keys: &Keys) -> Option<Vec<u64>> {
+        match keys.condition("c".to_owned())? {
+            Filter::Keys(filter) => Some(filter.set.sip.iter().collect()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn keys_are_known_when_all_parts_have_ended() {
+        let (pool, one) = (pool(1 << 20), Arc::new(Int64Array::from(vec![Some(3), None, Some(-1), Some(3)])));
+        let (one, two) = (one as ArrayRef, Arc::new(Int64Array::from(vec![2, 3])) as ArrayRef);
+        let keys = Keys::new("k".to_owned(), one.data_type(), 2).unwrap();
+        keys.add(part(&one, &pool));
+        assert!(ids(&keys).is_none());
+        keys.add(part(&two, &pool));
+        assert_eq!(ids(&keys).unwrap(), [2, 3, u64::MAX]);
+        assert_eq!(keys.to_string(), "k: 3 keys");
+        assert!(pool.reserved() > 0);
+        drop(keys);
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn values_of_all_types_are_ids_and_those_that_no_table_has_are_none() {
+        let decimals = Decimal128Array::from(vec![150, i128::from(i64::MAX) + 1, -2]);
+        let arrays: [(ArrayRef, &[u64]); 4] = [
+            (Arc::new(BooleanArray::from(vec![Some(true), None])), &[1]),
+            (Arc::new(Int8Array::from(vec![-1, 5])), &[5, u64::MAX]),
+            (Arc::new(UInt64Array::from(vec![u64::MAX, 0])), &[0, u64::MAX]),
+            (Arc::new(decimals.with_precision_and_scale(18, 2).unwrap()), &[150, (-2_i64).cast_unsigned()]),
+        ];
+        for (array, expected) in arrays {
+            let keys = Keys::new("k".to_owned(), array.data_type(), 1).unwrap();
+            keys.add(part(&array, &pool(1 << 20)));
+            assert_eq!(ids(&keys).unwrap(), expected, "{}", array.data_type());
+        }
+        assert!(Keys::new("k".to_owned(), &ArrowType::Float64, 1).is_none());
+        let texts = Arc::new(StringArray::from(vec![Some("b"), None, Some("a"), Some("b")])) as ArrayRef;
+        let keys = Keys::new("t".to_owned(), texts.data_type(), 1).unwrap();
+        keys.add(part(&texts, &pool(1 << 20)));
+        assert_eq!(keys.to_string(), "t: 2 keys");
+    }
+
+    #[test]
+    fn keys_without_memory_or_too_many_are_not_known() {
+        let array = Arc::new(Int64Array::from_iter_values(0..1000)) as ArrayRef;
+        let keys = Keys::new("k".to_owned(), array.data_type(), 1).unwrap();
+        keys.add(part(&array, &pool(100)));
+        assert!(ids(&keys).is_none());
+        let keys = Keys::new("k".to_owned(), array.data_type(), 2).unwrap();
+        keys.add(None);
+        keys.add(part(&array, &pool(1 << 20)));
+        assert!(ids(&keys).is_none());
+        assert_eq!(keys.to_string(), "k: too many keys");
+        let texts: Vec<String> = (0..=limits::PASSED_TEXTS).map(|at| at.to_string()).collect();
+        let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
+        let keys = Keys::new("t".to_owned(), texts.data_type(), 1).unwrap();
+        keys.add(part(&texts, &pool(1 << 24)));
+        assert!(keys.condition("t".to_owned()).is_none());
+    }
+}

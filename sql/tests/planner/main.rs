@@ -4,6 +4,7 @@
 
 mod engine;
 mod plans;
+mod sideways;
 mod tables;
 mod writes;
 
@@ -225,37 +226,6 @@ async fn aggregates_of_one_table_are_the_engines() {
     // What the engine has not is done above it, with the same meaning.
     let plan = explain(&engine, &tables, "SELECT sum(distance) FILTER (WHERE delay > 0) FROM flights").await;
     assert!(plan.contains("AggregateExec"), "{plan}");
-}
-
-/// The keys that a join's build side has are asked of the other side's scan.
-#[tokio::test(flavor = "multi_thread")]
-async fn joins_tell_scans_what_they_look_for() {
-    let (engine, tables) = (engine(), tables());
-    let (mut many, keys) = (Tables::default(), Arc::new(Int64Array::from_iter_values(0..50_000)) as ArrayRef);
-    let even = Arc::new(Int64Array::from_iter_values((0..50_000).map(|i| i % 100))) as ArrayRef;
-    many.add("facts", vec![("k", keys), ("part", even)]);
-    let key = Arc::new(Int64Array::from(vec![Some(7), Some(40_007), None])) as ArrayRef;
-    many.add("few", vec![("k", key), ("x", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef)]);
-    let many = Arc::new(many);
-    let sql = "SELECT sum(f.part), count(*) FROM facts f JOIN few ON f.k = few.k WHERE few.x < 9";
-    assert_eq!(ask(&engine, &many, sql).await, ["14|2"]);
-    let asked = format!("{:?}", many.queries.lock().unwrap());
-    assert!(asked.contains("KeyFilter"), "{asked}");
-    let plan = ask(&engine, &many, &format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
-    assert!(
-        plan.contains("sips=[k IN ") && plan.contains(": 2 keys]") && plan.contains("output_rows=2,"),
-        "{plan}"
-    );
-    // Texts are a list.
-    let sql =
-        "SELECT count(*) FROM flights f JOIN airlines a ON f.carrier = a.carrier WHERE a.name LIKE 'A%'";
-    assert_eq!(ask(&engine, &tables, sql).await, ["2"]);
-    // What a limit cuts is cut before.
-    let limited = "SELECT count(*) FROM (SELECT k FROM facts LIMIT 5) f JOIN few ON f.k = few.k";
-    assert_eq!(ask(&engine, &many, limited).await, ["0"]);
-    // Rows without a partner stay.
-    let outer = "SELECT count(*) FROM facts f LEFT JOIN few ON f.k = few.k";
-    assert_eq!(ask(&engine, &many, outer).await, ["50000"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
