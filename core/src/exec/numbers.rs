@@ -26,6 +26,8 @@ pub(super) struct Numbers {
 enum Finder {
     /// They need not be found again.
     None,
+    /// They have come in their order so far: one that is not below the last is it, or new.
+    Sorted,
     /// The group of each number; none has `u32::MAX`.
     Dense(Vec<u32>),
     Hash(Tables),
@@ -51,9 +53,17 @@ fn part_of(hash: u64) -> usize {
 }
 
 impl Tables {
-    fn new() -> Self {
-        let parts = (0..PARTS).map(|_| HashTable::new()).collect();
-        Self { parts, hasher: DefaultHashBuilder::default(), seen: 0 }
+    /// Those of some numbers.
+    fn of(all: &[u64]) -> Self {
+        let parts = (0..PARTS).map(|_| HashTable::with_capacity(2 * all.len() / PARTS)).collect();
+        let mut tables = Self { parts, hasher: DefaultHashBuilder::default(), seen: all.len() };
+        for (group, number) in (0..).zip(all) {
+            let Self { parts, hasher, .. } = &mut tables;
+            let hash = hasher.hash_one(number);
+            let rehash = |group: &u32| hasher.hash_one(all[*group as usize]);
+            parts[part_of(hash)].insert_unique(hash, group, rehash);
+        }
+        tables
     }
 
     fn bytes(&self) -> usize {
@@ -79,7 +89,7 @@ impl Numbers {
         let finder = if size <= MOST_PLACES.min(most.saturating_mul(4)) {
             Finder::Dense(vec![u32::MAX; size])
         } else {
-            Finder::Hash(Tables::new())
+            Finder::Sorted
         };
         Self { all: Vec::new(), finder }
     }
@@ -105,7 +115,7 @@ impl Numbers {
     /// Bytes held; those of hash tables with what they take while they grow.
     pub(super) fn bytes(&self) -> usize {
         let finder = match &self.finder {
-            Finder::None => 0,
+            Finder::None | Finder::Sorted => 0,
             Finder::Dense(groups) => size_of_val(groups.as_slice()),
             Finder::Hash(tables) => tables.bytes(),
         };
@@ -115,7 +125,7 @@ impl Numbers {
     /// Appends the groups of numbers, new ones if need be.
     pub(super) fn groups(&mut self, of: &[u64], out: &mut Vec<u32>, control: &Control) -> Result<()> {
         out.reserve_exact(of.len());
-        let mut rest = of;
+        let mut rest = self.sorted(of, out, control)?;
         while !rest.is_empty() {
             control.check()?;
             let by_parts = self.len() >= CACHED && matches!(self.finder, Finder::Hash(_));
@@ -131,6 +141,36 @@ impl Numbers {
             }
         }
         Ok(())
+    }
+
+    /// Appends the groups of the first of some numbers, as far as they come in order. Returns the others, which hash tables
+    /// find.
+    fn sorted<'n>(&mut self, of: &'n [u64], out: &mut Vec<u32>, control: &Control) -> Result<&'n [u64]> {
+        if !matches!(self.finder, Finder::Sorted) {
+            return Ok(of);
+        }
+        let mut rest = of;
+        while !rest.is_empty() {
+            control.check()?;
+            let (now, others) = rest.split_at(rest.len().min(BATCH_ROWS));
+            // Default: nothing is below the first.
+            let last = self.all.last().copied().unwrap_or(0);
+            if now[0] < last || !now.is_sorted() {
+                let mut held = Held::new(control);
+                held.set(2 * self.all.len() * (size_of::<u32>() + 1))?;
+                self.finder = Finder::Hash(Tables::of(&self.all));
+                break;
+            }
+            grow(&mut self.all, now.len());
+            for number in now {
+                if self.all.last() != Some(number) {
+                    self.all.push(*number);
+                }
+                out.push(count(self.all.len() - 1));
+            }
+            rest = others;
+        }
+        Ok(rest)
     }
 
     fn groups_by_parts(&mut self, of: &[u64], out: &mut Vec<u32>, control: &Control) -> Result<()> {
@@ -175,7 +215,7 @@ impl Numbers {
         let Self { all, finder } = self;
         let new = count(all.len());
         match finder {
-            Finder::None => {}
+            Finder::None | Finder::Sorted => {}
             Finder::Dense(groups) => {
                 let group = &mut groups[index(number)];
                 if *group != u32::MAX {
@@ -193,5 +233,35 @@ impl Numbers {
         grow(all, 1);
         all.push(number);
         new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_number_has_one_group_whatever_order_they_come_in() {
+        let ordered: Vec<u64> = (0..30_000).map(|row| 10 * (row / 4)).collect();
+        let behind: Vec<u64> = ordered.iter().map(|number| number + 74_990).collect();
+        let mixed: Vec<u64> = (0..40_000).map(|row| row * 7919 % 200_000).collect();
+        for (size, batches) in [
+            (usize::MAX, vec![&ordered, &behind]),
+            (usize::MAX, vec![&ordered, &behind, &mixed, &ordered]),
+            (usize::MAX, vec![&mixed, &ordered]),
+            (usize::MAX, vec![&ordered, &ordered]),
+            (200_000, vec![&ordered, &mixed]),
+        ] {
+            let (mut numbers, mut groups) = (Numbers::new(size, usize::MAX), Vec::new());
+            for batch in &batches {
+                numbers.groups(batch, &mut groups, &Control::default()).unwrap();
+            }
+            let asked: Vec<u64> = batches.into_iter().flatten().copied().collect();
+            let found: Vec<u64> = groups.iter().map(|group| numbers.all()[*group as usize]).collect();
+            assert!(found == asked);
+            assert_eq!(numbers.len(), asked.iter().collect::<HashSet<_>>().len());
+        }
     }
 }
