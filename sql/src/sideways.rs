@@ -100,7 +100,9 @@ fn passing(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
 fn selects(plan: &Arc<dyn ExecutionPlan>) -> bool {
     match plan.downcast_ref::<Scan>() {
         Some(scan) => scan.selects_some() || scan.most_rows() <= limits::FEW_KEYS,
-        None if plan.is::<ProjectionExec>() || exchanges(plan) => plan.children().into_iter().all(selects),
+        None if plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() || exchanges(plan) => {
+            plan.children().into_iter().all(selects)
+        }
         None => true,
     }
 }
