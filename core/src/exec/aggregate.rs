@@ -405,26 +405,42 @@ impl State {
     /// The results for some groups, where none of them can fail and all are numbers of 64 bits.
     pub(super) fn vector(&self, aggregate: &BoundAggregate, groups: &[u32]) -> Option<Vector<'static>> {
         let counts = || groups.iter().map(|group| self.counts[*group as usize]);
-        match (&self.values, aggregate.data_type) {
+        let average = aggregate.function == AggregateFunction::Avg;
+        #[allow(clippy::cast_precision_loss, reason = "a count of rows is below 2^53")]
+        let data = match (&self.values, aggregate.data_type) {
             (Values::None, DataType::Int64) => {
                 // What does not fit is an error of `result`.
                 let counts = counts().map(i64::try_from).collect::<std::result::Result<_, _>>().ok()?;
-                Some(Vector::new(Data::Ints(counts), None))
+                return Some(Vector::new(Data::Ints(counts), None));
+            }
+            (Values::Ints(sums), DataType::Int64 | DataType::Decimal { .. }) if !average => {
+                let sums = groups.iter().map(|group| i64::try_from(sums[*group as usize]));
+                Data::Ints(sums.collect::<std::result::Result<_, _>>().ok()?)
+            }
+            (Values::Ints(sums), DataType::Float64) if average => {
+                let scale = 10f64.powi(aggregate.argument_scale().into());
+                let sums = groups.iter().map(|group| value::to_f64(sums[*group as usize], 0));
+                Data::Floats(sums.zip(counts()).map(|(sum, n)| sum / n as f64 / scale).collect())
             }
             (Values::Floats { total: Total::Sum(total), .. }, DataType::Float64) => {
-                let mut valid = vec![0; groups.len().div_ceil(64)];
-                for (row, n) in counts().enumerate() {
-                    valid[row / 64] |= u64::from(n > 0) << (row % 64);
-                }
                 let mut sums: Vec<f64> = groups.iter().map(|group| total[*group as usize]).collect();
-                if aggregate.function == AggregateFunction::Avg {
-                    #[allow(clippy::cast_precision_loss, reason = "a count of rows is below 2^53")]
+                if average {
                     sums.iter_mut().zip(counts()).for_each(|(sum, n)| *sum /= n as f64);
                 }
-                Some(Vector::new(Data::Floats(sums), Some(valid)))
+                Data::Floats(sums)
             }
-            _ => None,
+            (Values::Keys(keys), data_type)
+                if data_type.has_key_domain() && data_type != DataType::UInt64 =>
+            {
+                Data::Ints(groups.iter().map(|group| keys[*group as usize]).collect())
+            }
+            _ => return None,
+        };
+        let mut valid = vec![0; groups.len().div_ceil(64)];
+        for (row, n) in counts().enumerate() {
+            valid[row / 64] |= u64::from(n > 0) << (row % 64);
         }
+        Some(Vector::new(data, Some(valid)))
     }
 
     /// The result for one group; `text` resolves the keys of texts.
@@ -447,10 +463,7 @@ impl State {
         if n == 0 {
             return Ok(Value::Null);
         }
-        let scale = match aggregate.argument_type {
-            Some(DataType::Decimal { scale, .. }) => scale,
-            _ => 0,
-        };
+        let scale = aggregate.argument_scale();
         let average = aggregate.function == AggregateFunction::Avg;
         #[allow(clippy::cast_precision_loss, reason = "a count of rows is below 2^53")]
         let count = n as f64;

@@ -48,6 +48,16 @@ pub struct BoundAggregate {
     pub data_type: DataType,
 }
 
+impl BoundAggregate {
+    /// The places behind the point that integer sums of the argument have.
+    pub(crate) fn argument_scale(&self) -> u8 {
+        match self.argument_type {
+            Some(DataType::Decimal { scale, .. }) => scale,
+            _ => 0,
+        }
+    }
+}
+
 /// What an answer's rows are.
 #[derive(Clone, Debug)]
 pub enum Shape {
