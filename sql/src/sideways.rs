@@ -19,8 +19,8 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties as _, coalesce_partitions::CoalescePartitionsExec,
-        joins::HashJoinExec, projection::ProjectionExec, recursive_query::RecursiveQueryExec,
-        repartition::RepartitionExec, replace_children_if_necessary,
+        coop::CooperativeExec, joins::HashJoinExec, projection::ProjectionExec,
+        recursive_query::RecursiveQueryExec, repartition::RepartitionExec, replace_children_if_necessary,
     },
 };
 
