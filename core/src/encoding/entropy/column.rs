@@ -1,7 +1,7 @@
 //! Reading entropy coded columns: a block, or those of its runs that are asked for, is decoded to its image, and the work
 //! is done on that.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use arrow_buffer::{Buffer, ScalarBuffer};
 use basalt_kernels::{
@@ -40,6 +40,8 @@ thread_local! {
     static RUNS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     /// The start of the run that a row was read of last.
     static START: RefCell<Start> = const { RefCell::new(Start { run: None, words: Vec::new() }) };
+    /// The block of a column in which rows were leaped to last, and how many runs were decoded for that.
+    static LEAPS: Cell<Option<(Id, usize, usize)>> = const { Cell::new(None) };
 }
 
 /// The start of a run.
@@ -153,9 +155,11 @@ impl Column {
         if part.from > 0 && part.rows <= image.rows / LEFT_OUT && !self.is_cached(part.block) {
             let rows = self.runs.rows();
             let runs: Vec<usize> = (part.from / rows..(part.from + part.rows).div_ceil(rows)).collect();
-            return self.with_runs(part.block, &runs, |words| {
-                work(Codes { width, words, from: part.from % rows, rows: part.rows })
-            });
+            if self.leaps(part.block, runs.len()) {
+                return self.with_runs(part.block, &runs, |words| {
+                    work(Codes { width, words, from: part.from % rows, rows: part.rows })
+                });
+            }
         }
         // Where a block has few runs, those of the next ones are decoded beside them.
         let blocks =
@@ -165,6 +169,14 @@ impl Column {
         with_block((self.id, part.block), self, ahead, |words| {
             work(Codes { width, words, from: part.from, rows: part.rows })
         })
+    }
+
+    /// Whether runs of a block are decoded alone. Who leaps to rows of one block again and again reads it faster decoded.
+    fn leaps(&self, block: usize, runs: usize) -> bool {
+        let before = LEAPS.get().filter(|(id, last, _)| (*id, *last) == (self.id, block));
+        let runs = before.map_or(0, |(_, _, runs)| runs) + runs;
+        LEAPS.set(Some((self.id, block, runs)));
+        before.is_none() || runs <= self.runs.per_block() / LEFT_OUT
     }
 
     /// Whether the thread has the block at hand.
