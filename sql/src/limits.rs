@@ -33,6 +33,8 @@ pub const SCANS: usize = 64;
 pub const PASSED_KEYS: usize = 1 << 20;
 /// Such texts.
 pub const PASSED_TEXTS: usize = 20_000;
+/// Bytes of all sets that one scan is asked for: they travel in the messages that ask nodes for its rows.
+pub const PASSED_BYTES: usize = 2 << 20;
 /// Rows, at most, whose keys are told whatever they are, and leave little of the other side.
 pub const FEW_KEYS: u64 = 20_000;
 /// Rows of a table, at most, that are looked up for a join to its key however few rows the other side has.

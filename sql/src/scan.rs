@@ -33,7 +33,7 @@ use datafusion::{
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{Error, catalog::Answers, sideways::Keys, source::Source, table::all};
+use crate::{Error, catalog::Answers, limits, sideways::Keys, source::Source, table::all};
 
 /// What the rows of the leaf are.
 #[derive(Clone, Copy, Debug)]
@@ -317,7 +317,14 @@ struct Begin {
 impl Begin {
     /// What joins know is asked for here, with the first poll: then they have their build sides.
     fn run(&self) -> Answers {
-        let known = self.asked.iter().filter_map(|asked| asked.condition(&self.source));
+        let mut bytes = 0;
+        let known = self.asked.iter().filter(|asked| {
+            let all = asked.keys.bytes().saturating_add(bytes);
+            let fits = all <= limits::PASSED_BYTES;
+            bytes = if fits { all } else { bytes };
+            fits
+        });
+        let known = known.filter_map(|asked| asked.condition(&self.source));
         let filter = all(self.query.filter.iter().cloned().chain(known).collect());
         let asked = Query { filter, ..self.query.clone() };
         // What the engine does not take is left to the joins.

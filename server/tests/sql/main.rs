@@ -13,6 +13,7 @@ mod nodes;
 mod postgres;
 mod promises;
 mod running;
+mod sideways;
 mod spills;
 mod types;
 mod writes;

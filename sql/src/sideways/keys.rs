@@ -105,6 +105,15 @@ impl Keys {
         }
     }
 
+    /// Bytes that they take on the way to another node, about; 0: they are not known.
+    pub(crate) fn bytes(&self) -> usize {
+        match &*self.state() {
+            State::Known { set: Set::Ids(sip), .. } => sip.as_bytes().len(),
+            State::Known { set: Set::Texts(texts), .. } => texts.bytes(),
+            State::Gathered { .. } | State::Unknown => 0,
+        }
+    }
+
     /// The condition that a column has one of them; `None`: they are not known, yet or at all.
     pub(crate) fn condition(&self, column: String) -> Option<Filter> {
         let State::Known { set, .. } = &*self.state() else { return None };
