@@ -73,10 +73,14 @@ async function ask(path, options = {}) {
   }
 }
 
-/** A table as it is held. */
-export async function table(name) {
-  const response = await ask(`/v1/tables/${encodeURIComponent(name)}?view=full`);
-  return response.json();
+/** A table: its columns, its rows. */
+export async function schemaOf(name) {
+  return (await ask(`/v1/tables/${encodeURIComponent(name)}`)).json();
+}
+
+/** The same with how its columns are held. */
+export async function heldTable(name) {
+  return (await ask(`/v1/tables/${encodeURIComponent(name)}?view=full`)).json();
 }
 
 /** The server's metrics: for each name, samples with their labels. */

@@ -1,7 +1,7 @@
 // The tables, and how the columns of one are held.
 
 import { bytes, count, grid, h, meter, plural, problem, s } from "./page.js";
-import { objects, sql, table as heldTable, quoted } from "./server.js";
+import { heldTable, objects, quoted, schemaOf, sql } from "./server.js";
 import { remember, replace, run } from "./statements.js";
 
 const link = (name) => h("a", { href: `#/tables/${encodeURIComponent(name)}` }, name);
@@ -85,17 +85,38 @@ const heat = (value, hottest) => meter(
   [{ value, kind: "heat", title: `read ${value.toFixed(1)} times lately` }], hottest, `read ${value.toFixed(1)} times lately`);
 
 export async function tableOf(page, name) {
-  page.replaceChildren(h("h1", {}, name), h("p", { class: "busy" }, "Reading all of its columns…"));
-  const table = await heldTable(name);
-  const { columns, rows } = table;
+  page.replaceChildren(h("h1", {}, name), h("p", { class: "busy" }, "Loading…"));
+  const table = await schemaOf(name);
+  const summary = h("p", {}, `${plural(table.rows, "row")}, version ${count(table.version)}. `, ask(`SELECT * FROM ${quoted(name)} LIMIT 100`));
+  const columns = h("section", {},
+    grid([{ name: "column" }, { name: "type" }], table.columns.map(nameAndType), `Columns of ${name}`),
+    h("p", { class: "busy" }, "Reading all of its columns…"));
+  const sample = h("section", {}, h("h2", {}, "First rows"), h("p", { class: "busy" }, "Loading…"));
+  page.replaceChildren(
+    h("p", { class: "back" }, h("a", { href: "#/tables" }, "Tables")), h("h1", {}, name), summary, columns, sample);
+  await firstRows(sample, name);
+  // Of a large table this takes long: what is known at once is there before, and stays where this fails.
+  try {
+    showHeld(await heldTable(name), summary, columns);
+  } catch (error) {
+    columns.lastChild.replaceWith(problem(error));
+  }
+}
+
+const nameAndType = (column) => [
+  h("span", {}, column.name, column.references ? h("small", {}, ` → ${column.references}`) : null),
+  column.type + (column.nullable ? "" : " not null"),
+];
+
+/** How a table's columns are held. */
+function showHeld({ name, rows, version, columns }, summary, place) {
   const held = columns.reduce((sum, column) => sum + column.bytes, 0);
   const plain = columns.reduce((sum, column) => sum + column.plain_bytes, 0);
   const most = Math.max(1, ...columns.map((column) => (8 * column.plain_bytes) / Math.max(1, rows)));
   const hottest = Math.max(1, ...columns.map((column) => column.heat));
   const forms = (of) => of.map((form) => form.encoding).join(", ");
   const shown = columns.map((column) => [
-    h("span", {}, column.name, column.references ? h("small", {}, ` → ${column.references}`) : null),
-    column.type + (column.nullable ? "" : " not null"),
+    ...nameAndType(column),
     rows > 0 ? bits(column, rows, most) : "",
     rows > 0 ? ((8 * column.bytes) / rows).toFixed(2) : "",
     column.entropy_bits === null || rows === 0 ? "" : column.entropy_bits.toFixed(2),
@@ -103,21 +124,21 @@ export async function tableOf(page, name) {
     heat(column.heat, hottest),
     bytes(column.bytes),
   ]);
-  const sample = h("section", {}, h("h2", {}, "First rows"), h("p", { class: "busy" }, "Loading…"));
-  page.replaceChildren(
-    h("p", { class: "back" }, h("a", { href: "#/tables" }, "Tables")),
-    h("h1", {}, name),
-    h("p", {}, `${plural(rows, "row")}, version ${count(table.version)}, ${bytes(held)} held`,
-      rows >= 1000 ? `: ${(plain / held).toFixed(1)} times smaller than plain arrays` : "", ". ",
-      ask(`SELECT * FROM ${quoted(name)} LIMIT 100`)),
+  summary.replaceChildren(
+    `${plural(rows, "row")}, version ${count(version)}, ${bytes(held)} held`,
+    rows >= 1000 ? `: ${(plain / held).toFixed(1)} times smaller than plain arrays` : "", ". ",
+    ask(`SELECT * FROM ${quoted(name)} LIMIT 100`));
+  place.replaceChildren(
     h("p", { class: "legend" },
       h("span", { class: "key held" }), " held ", h("span", { class: "key plain" }), " as plain arrays ",
       h("span", { class: "key entropy" }), " entropy of the values, order 0"),
     grid([
       { name: "column" }, { name: "type" }, { name: "bits a value" }, { name: "held", number: true },
       { name: "entropy", number: true }, { name: "form" }, { name: "heat" }, { name: "bytes", number: true },
-    ], shown, `Columns of ${name}`),
-    sample);
+    ], shown, `Columns of ${name}`));
+}
+
+async function firstRows(sample, name) {
   try {
     const first = await sql(`SELECT * FROM ${quoted(name)} LIMIT 10`);
     sample.replaceChildren(h("h2", {}, "First rows"), grid(first.columns.map((name) => ({ name })), first.rows, "First rows"));

@@ -131,7 +131,8 @@ impl Environment for Process {
     }
 
     async fn listen(&self, address: SocketAddr) -> io::Result<Box<dyn Listener>> {
-        Ok(Box::new(TcpListener::bind(address).await?))
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+        Ok(Box::new(TcpListener::bind(address).await.map_err(named)?))
     }
 
     fn channel(&self, endpoint: &Endpoint, tls: Option<&tls::Way>) -> Channel {

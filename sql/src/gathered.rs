@@ -3,6 +3,7 @@
 
 mod binned;
 mod moments;
+mod quantile;
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
@@ -95,6 +96,26 @@ impl Gathered {
     fn has_bounds(&self, arguments: usize) -> bool {
         matches!(self.kind, Kind::Histogram | Kind::ExactHistogram) && arguments == 2
     }
+
+    /// The shares of a quantile, and whether they are those of a list.
+    fn shares(&self, args: &AccumulatorArgs<'_>) -> Result<(Vec<f64>, bool)> {
+        if self.kind != Kind::Quantile || args.exprs.len() < 2 {
+            return Ok((Vec::new(), false));
+        }
+        let (shares, is_list): (Vec<Option<f64>>, bool) = match constant(args, 1)? {
+            Some(ScalarValue::Float64(share)) => (vec![share], false),
+            Some(ScalarValue::List(shares)) => {
+                (shares.values().as_primitive::<Float64Type>().iter().collect(), true)
+            }
+            _ => (Vec::new(), false),
+        };
+        let fits = |share: &Option<f64>| share.is_some_and(|share| (0.0..=1.0).contains(&share));
+        if !shares.iter().all(fits) || (shares.is_empty() && !is_list) {
+            let message = format!("{} takes a share from 0 to 1", self.name);
+            return Err(Error::invalid(message).into());
+        }
+        Ok((shares.into_iter().flatten().collect(), is_list))
+    }
 }
 
 impl AggregateUDFImpl for Gathered {
@@ -152,6 +173,17 @@ impl AggregateUDFImpl for Gathered {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let data_type = args.expr_fields[0].data_type();
+        let is_sorted = self.kind == Kind::Quantile && !args.is_distinct && args.order_bys.is_empty();
+        if is_sorted && quantile::takes(data_type) {
+            let (shares, is_list) = self.shares(&args)?;
+            return Ok(Box::new(quantile::Quantile::new(shares, is_list, data_type.clone())));
+        }
+        self.create_sliding_accumulator(args)
+    }
+
+    /// One that may be taken values away from again.
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if !args.order_bys.is_empty() {
             return Err(Error::unsupported(format!("{} in an order", self.name())).into());
         }
@@ -168,26 +200,7 @@ impl AggregateUDFImpl for Gathered {
             let is_exact = self.kind == Kind::ExactHistogram;
             return Ok(Box::new(binned::Binned::new(&bounds, data_type, is_exact)?));
         }
-        let mut is_list = false;
-        let shares = match self.kind == Kind::Quantile && args.exprs.len() > 1 {
-            true => {
-                let shares: Vec<Option<f64>> = match constant(&args, 1)? {
-                    Some(ScalarValue::Float64(share)) => vec![share],
-                    Some(ScalarValue::List(shares)) => {
-                        is_list = true;
-                        shares.values().as_primitive::<Float64Type>().iter().collect()
-                    }
-                    _ => Vec::new(),
-                };
-                let fits = |share: &Option<f64>| share.is_some_and(|share| (0.0..=1.0).contains(&share));
-                if !shares.iter().all(fits) || (shares.is_empty() && !is_list) {
-                    let message = format!("{} takes a share from 0 to 1", self.name);
-                    return Err(Error::invalid(message).into());
-                }
-                shares.into_iter().flatten().collect()
-            }
-            false => Vec::new(),
-        };
+        let (shares, is_list) = self.shares(&args)?;
         let is_distinct = args.is_distinct;
         Ok(Box::new(Values {
             kind: self.kind,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.json
@@ -18,8 +19,10 @@ from .errors import InvalidData
 
 _ROWS = 1 << 16
 
-# Those of `basalt load`. PyArrow keeps them as texts in columns of text.
+# Those of `basalt load`: in columns of text NA is a text. PyArrow has but one list for all columns, and keeps all of them as
+# texts in columns of text.
 _CSV_NULLS = ["", "NULL", r"\N", "NA"]
+_CSV_NULLS_OF_TEXT = pa.array(["", "NULL", r"\N"])
 # How much of a CSV or of JSON lines decides the types of its columns.
 _TEXT_BLOCK_BYTES = 16 << 20
 
@@ -224,8 +227,21 @@ def _csv(path: pathlib.Path, schema: pa.Schema | None) -> Source:
             convert_options=pa.csv.ConvertOptions(null_values=_CSV_NULLS, column_types=schema),
         )
 
+    def read() -> Iterator[pa.RecordBatch]:
+        with open_csv() as reader:
+            for batch in reader:
+                columns = [_without_null_texts(column) for column in batch.columns]
+                yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
     with open_csv() as reader:
-        return Source(reader.schema, lambda: iter(open_csv()))
+        return Source(reader.schema, read)
+
+
+def _without_null_texts(column: pa.Array) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return column
+    is_null = pc.is_in(column, value_set=_CSV_NULLS_OF_TEXT)
+    return pc.if_else(is_null, pa.scalar(None, column.type), column)
 
 
 def _json(path: pathlib.Path, schema: pa.Schema | None) -> Source:

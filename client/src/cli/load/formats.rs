@@ -66,8 +66,7 @@ impl Formats {
 
     /// Whether values of a type are read as said, and not as ISO 8601 has them.
     pub(super) fn replace(&self, data_type: &DataType) -> bool {
-        let formats = if *data_type == DataType::Date32 { &self.dates } else { &self.times };
-        !formats.is_empty()
+        !self.dates.is_empty() || (*data_type != DataType::Date32 && !self.times.is_empty())
     }
 
     /// A date as days since 1970-01-01.
@@ -80,8 +79,15 @@ impl Formats {
         i32::try_from(days).ok().filter(|&days| calendar::has_day(days))
     }
 
-    /// A timestamp, cut to its microsecond towards the past; UTC without a zone.
+    /// A timestamp, cut to its microsecond towards the past; UTC without a zone. A date is its midnight.
     pub(super) fn timestamp(&self, text: &str) -> Option<Time> {
+        self.moment(text).or_else(|| {
+            let micros = i64::from(self.date(text)?).checked_mul(24 * 60 * 60 * 1_000_000)?;
+            calendar::has_time(micros).then_some(Time { micros, was_cut: false })
+        })
+    }
+
+    fn moment(&self, text: &str) -> Option<Time> {
         if self.times.is_empty() {
             return parse_time(text);
         }
@@ -122,6 +128,9 @@ mod tests {
         let berlin = time("04.07.2013 10:30:00.1234567 +0200");
         assert_eq!(berlin, Some(("2013-07-04T08:30:00.123456Z".to_owned(), true)));
         assert_eq!(time("2013-07-04T10:30:00Z"), None);
+        assert_eq!(time("04.07.2013"), Some(("2013-07-04T00:00:00Z".to_owned(), false)));
+        let iso = Formats::default().timestamp("2013-07-04").unwrap();
+        assert_eq!(Timestamp(iso.micros).to_string(), "2013-07-04T00:00:00Z");
         assert_eq!(formats(&["%d.%m.%Y"]).timestamp("1970-01-01 00:00:01").unwrap().micros, 1_000_000);
     }
 

@@ -60,8 +60,9 @@ impl Found {
     fn file(&mut self, path: &Path) -> Result<(), CliError> {
         let error = |message: &str| CliError::input(format!("{}: {message}", path.display()));
         let (by_name, is_compressed) = format_of(path);
-        let format = self.format.or(by_name).ok_or_else(|| {
-            error("the extension names no format; use --format csv, json, parquet or arrow")
+        let format = self.format.or(by_name).ok_or_else(|| match path.exists() {
+            true => error("the extension names no format; use --format csv, json, parquet or arrow"),
+            false => error("there is no such file or folder"),
         })?;
         if is_compressed && matches!(format, FileFormat::Parquet | FileFormat::Arrow) {
             return Err(error("only CSV and JSON files may be compressed as a whole"));

@@ -337,6 +337,7 @@ fn several_files_are_one_table() {
         "5.txt: the extension names no format; use --format csv, json, parquet or arrow"
     );
     assert!(error(&["none.csv"]).starts_with("none.csv: No such file"));
+    assert_eq!(error(&["none"]), "none: there is no such file or folder");
 }
 
 fn some_rows() -> RecordBatch {
