@@ -28,7 +28,9 @@ pub(crate) struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     pub(crate) format: Format,
-    pub(crate) schema_string: String,
+    /// Metadata that is in force has one; what was superseded may have been without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) schema_string: Option<String>,
     pub(crate) partition_columns: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) created_time: Option<i64>,

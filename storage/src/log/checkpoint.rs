@@ -262,7 +262,7 @@ fn batch(rows: &Rows, of: &Protocol) -> std::result::Result<RecordBatch, ArrowEr
             .with("name", metadata.texts(|m| m.name.as_deref()))
             .with("description", metadata.texts(|m| m.description.as_deref()))
             .with("format", format.finish()?.1)
-            .with("schemaString", metadata.texts(|m| Some(&m.schema_string)))
+            .with("schemaString", metadata.texts(|m| m.schema_string.as_deref()))
             .with("partitionColumns", metadata.lists(|m| Some(&m.partition_columns)))
             .with("createdTime", metadata.longs(|m| m.created_time))
             .with("configuration", metadata.maps(|m| Some(&m.configuration))?),

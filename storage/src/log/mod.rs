@@ -144,7 +144,7 @@ impl TableLog {
             name: Some(name.to_owned()),
             description: None,
             format: Format { provider: "parquet".into(), options: BTreeMap::new() },
-            schema_string: schema::to_delta(schema)?,
+            schema_string: Some(schema::to_delta(schema)?),
             partition_columns: Vec::new(),
             created_time: Some(now),
             configuration: properties.into_iter().map(|(key, value)| (key, Some(value))).collect(),
@@ -258,6 +258,8 @@ impl TableLog {
 
     /// Counts the rows of files for which the log does not say it.
     async fn finish(&self, mut replay: Replay) -> Result<TableState> {
+        // What the log itself lacks is not told as the lack of a file.
+        replay.in_force()?;
         let count = async |file: Arc<DataFile>| {
             let rows = data::count_rows(&self.store, &self.seen, &file).await?;
             Ok::<_, StorageError>((file, rows))

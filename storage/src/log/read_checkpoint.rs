@@ -224,7 +224,7 @@ fn metadata_of(metadata: Row<'_>) -> Read<Metadata> {
             // Default: none, as for the partitions and the configuration.
             options: format.map("options")?.unwrap_or_default(),
         },
-        schema_string: missing(metadata.text("schemaString")?, "schemaString")?,
+        schema_string: metadata.text("schemaString")?,
         // Default: none.
         partition_columns: metadata.list("partitionColumns")?.unwrap_or_default(),
         created_time: metadata.long("createdTime")?,

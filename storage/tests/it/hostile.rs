@@ -119,12 +119,30 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         let error = load(&[first.clone(), commit.clone()]).await.expect_err(&commit);
         assert!(error.contains(reason), "{commit}\n{error}");
     }
-    assert!(load(&[PROTOCOL.to_owned()]).await.unwrap_err().contains("no metadata"));
-    assert!(load(&[metadata("")]).await.unwrap_err().contains("no protocol"));
+    // What the log itself lacks is told before what it names is looked for.
+    for more in [String::new(), add("a", "")] {
+        let without = async |line: &str| load(&[format!("{line}\n{more}")]).await;
+        assert!(without(PROTOCOL).await.unwrap_err().contains("no metadata"));
+        assert!(without(&metadata("")).await.unwrap_err().contains("no protocol"));
+    }
     // What no reader has to know is passed over.
     let unknown =
         format!("{first}\n\n{{\"txn\":null,\"cdc\":{{}},\"domainMetadata\":{{\"domain\":\"x\"}}}}\n");
     load(&[unknown]).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_metadata_that_is_in_force_needs_a_schema() {
+    let whole = metadata("");
+    let (start, rest) = whole.split_once(r#""schemaString":""#).unwrap();
+    let (_, rest) = rest.split_once(r#"","partitionColumns""#).unwrap();
+    let bare = format!(r#"{start}"partitionColumns"{rest}"#);
+    let first = |metadata: &str| format!("{PROTOCOL}\n{metadata}\n");
+    load(&[first(&bare), whole.clone()]).await.unwrap();
+    for commits in [vec![first(&bare)], vec![first(&whole), bare.clone() + "\n" + &add("a", "")]] {
+        let error = load(&commits).await.unwrap_err();
+        assert!(error.contains("metadata of the log has no schemaString"), "{error}");
+    }
 }
 
 #[tokio::test]
