@@ -7,7 +7,6 @@ use std::{
 };
 
 use crate::{
-    data::path_of,
     deletions,
     error::Result,
     limits::{
@@ -15,7 +14,8 @@ use crate::{
     },
     log::{Descriptor, FOLDER, LogFile, TableLog, TableState},
     pins::pins_of,
-    store::Listed,
+    places,
+    store::{Listed, Store},
 };
 
 /// What a vacuum has removed.
@@ -55,10 +55,10 @@ impl TableLog {
         // Default: for good.
         let (keep_millis, now) =
             (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), self.store().now_millis());
-        let mut needed = files_in(&state)?;
+        let mut needed = files_in(self.store(), &state)?;
         let mut gone = BTreeSet::new();
         for (path, vector, at) in state.removed() {
-            let files = files_of(path, vector);
+            let files = files_of(self.store(), path, vector);
             if now.saturating_sub(at) > keep_millis { gone.extend(files) } else { needed.extend(files) }
         }
 
@@ -74,7 +74,7 @@ impl TableLog {
             }
         }
         for state in pinned.values() {
-            forget_needed(&mut [&mut left, &mut orphans], state)?;
+            forget_needed(self.store(), &mut [&mut left, &mut orphans], state)?;
         }
         let before = (state.version() + 1).saturating_sub(KEPT_VERSIONS);
         let first_pinned = pinned.keys().next().copied();
@@ -96,21 +96,22 @@ impl TableLog {
 }
 
 /// The data files and deletion vectors of a version.
-fn files_in(state: &TableState) -> Result<BTreeSet<String>> {
+fn files_in(store: &Store, state: &TableState) -> Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
     for file in state.files.values() {
-        files.insert(path_of(file)?);
-        files.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
+        files.insert(places::data_file(store, file)?);
+        let vector = file.deletion_vector.as_deref();
+        files.extend(vector.map(|vector| deletions::file_of(store, vector)).transpose()?.flatten());
     }
     Ok(files)
 }
 
 /// Takes the files that a state needs from those that are to be removed.
-fn forget_needed(remove: &mut [&mut Vec<Listed>], state: &TableState) -> Result<()> {
+fn forget_needed(store: &Store, remove: &mut [&mut Vec<Listed>], state: &TableState) -> Result<()> {
     if remove.iter().all(|files| files.is_empty()) {
         return Ok(());
     }
-    let needed = files_in(state)?;
+    let needed = files_in(store, state)?;
     remove.iter_mut().for_each(|files| files.retain(|file| !needed.contains(&file.path)));
     Ok(())
 }
@@ -122,9 +123,9 @@ fn is_ours(path: &str) -> bool {
 }
 
 /// The files that something removed has used; of other writers' names that cannot be read, none.
-fn files_of(path: &str, vector: Option<&Descriptor>) -> Vec<String> {
+fn files_of(store: &Store, path: &str, vector: Option<&Descriptor>) -> Vec<String> {
     let data = percent_encoding::percent_decode_str(path).decode_utf8().ok().map(Into::into);
-    let vector = vector.and_then(|vector| deletions::file_of(vector).ok().flatten());
+    let vector = vector.and_then(|vector| deletions::file_of(store, vector).ok().flatten());
     data.into_iter().chain(vector).collect()
 }
 
