@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::{
     error::{Result, StorageError},
-    log::{DataFile, FOLDER},
+    log::{DataFile, FOLDER, names},
     store::Store,
 };
 
@@ -22,6 +22,17 @@ pub(crate) fn data_file(store: &Store, file: &DataFile) -> Result<String> {
         });
     }
     below(store, WHAT, path.into_owned())
+}
+
+/// Where a sidecar of a checkpoint is: a file of the one folder that has them all, so that the log has its name alone.
+pub(crate) fn sidecar(store: &Store, path: &str) -> Result<String> {
+    const WHAT: &str = "sidecar";
+    let name = percent_decode_str(path).decode_utf8();
+    let name = name.map_err(|e| refused(store, WHAT, path, &e.to_string()))?;
+    if name.contains(['/', '\\']) {
+        return Err(refused(store, WHAT, path, "that is no name of a file in the folder of sidecars"));
+    }
+    below(store, WHAT, names::sidecar(&name))
 }
 
 /// A place below the table that the log names; `what` is there, in words.

@@ -248,7 +248,7 @@ impl Store {
     }
 
     fn missing(&self, path: &str) -> StorageError {
-        StorageError::corrupt(format!("{}/{path}", self.url), "the file is missing")
+        StorageError::Missing { path: format!("{}/{path}", self.url) }
     }
 
     /// The last `bytes` of a file (all of a shorter one), and its size.

@@ -1,10 +1,6 @@
 //! Removing files that nothing needs any more.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     deletions,
@@ -12,7 +8,7 @@ use crate::{
     limits::{
         KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, PIN_GRACE, PIN_LEASE, READ_GRACE,
     },
-    log::{Descriptor, FOLDER, LogFile, TableLog, TableState},
+    log::{Descriptor, FOLDER, LogFile, TableLog, TableState, features, whole_checkpoints},
     pins::pins_of,
     places,
     store::{Listed, Store},
@@ -41,7 +37,7 @@ impl TableLog {
     /// that left the table longer ago than [`keep`](Self::keep) and a while, and those that Basalt has written and no
     /// version names, from writes that were cut off a day ago. What a pinned version has stays as well. Then the versions
     /// of the log that are older and stand before a checkpoint that is older, too. Files of other names stay, whosever
-    /// they are. What is removed is logged.
+    /// they are, and so does the log of a table with `v2Checkpoint`. What is removed is logged.
     ///
     /// # Errors
     /// Those of [`refresh`](Self::refresh), with nothing removed: what is needed the newest version says.
@@ -78,7 +74,11 @@ impl TableLog {
         }
         let before = (state.version() + 1).saturating_sub(KEPT_VERSIONS);
         let first_pinned = pinned.keys().next().copied();
-        let log = old_versions(log, keep.max(LOG_AGE), before, first_pinned);
+        // Whether a checkpoint that may have sidecars is whole a listing does not say.
+        let log = match features::is_read_with(&state.protocol, features::V2_CHECKPOINT) {
+            true => Vec::new(),
+            false => old_versions(log, keep.max(LOG_AGE), before, first_pinned),
+        };
         let mut done = Vacuumed::default();
         for (why, files) in [
             ("it has left the table", left),
@@ -160,17 +160,10 @@ fn old_versions(log: Vec<Listed>, age: Duration, few: u64, pinned: Option<u64>) 
 
 /// The version of the newest checkpoint, not behind `last`, of which every part is older than `age`; 0 without one.
 fn last_checkpoint(log: &[Listed], age: Duration, last: u64) -> u64 {
-    let mut checkpoints: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for file in log.iter().filter(|file| file.age() > age) {
-        if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
-            && version <= last
-        {
-            *checkpoints.entry((version, parts)).or_default() += 1;
-        }
-    }
-    let whole = checkpoints.into_iter().rev().find(|((_, parts), found)| parts == found);
+    let whole = whole_checkpoints(log.iter().filter(|file| file.age() > age));
+    let newest = whole.into_keys().rfind(|checkpoint| checkpoint.version <= last);
     // Default: without a checkpoint every version is needed from the first on.
-    whole.map_or(0, |((version, _), _)| version)
+    newest.map_or(0, |checkpoint| checkpoint.version)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::{
         footer,
     },
     deletions,
-    error::{Result, StorageError},
+    error::{MISSING, Result, StorageError},
     log::{DataFile, FragmentEntry, TableLog, TableState},
     places,
 };
@@ -47,6 +47,7 @@ impl Verified {
             Err(error) => {
                 let (path, why) = match error {
                     StorageError::Corrupt { path, why } => (path, why),
+                    StorageError::Missing { path } => (path, MISSING.to_owned()),
                     StorageError::Limit { ref path, .. } => (path.clone(), error.to_string()),
                     other => return Err(other),
                 };

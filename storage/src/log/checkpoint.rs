@@ -19,7 +19,7 @@ use parquet::{
 use super::{
     LastCheckpoint, TableLog,
     actions::{Add, Descriptor, Metadata, Protocol, Remove, StringMap, Txn},
-    names,
+    names, protocol,
     state::{TableState, tombstone_age},
 };
 use crate::{
@@ -29,10 +29,13 @@ use crate::{
 };
 
 impl TableState {
-    /// Whether enough versions have come since the last checkpoint for another one.
+    /// Whether enough versions have come since the last checkpoint for another one. A table that another writer has
+    /// changed so that Basalt may not write to it gets none: it would lack what Basalt does not know.
     pub fn needs_checkpoint(&self) -> bool {
+        let is_writable =
+            || protocol::check_writable(&self.protocol, &self.metadata, self.schema.has_invariants).is_ok();
         // Default: without a checkpoint all versions are behind it.
-        self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY
+        self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY && is_writable()
     }
 }
 

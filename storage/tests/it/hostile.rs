@@ -71,9 +71,9 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         ("{\"add\":{\"path\":\"a\"}}".into(), "missing field"),
         (r#"{"protocol":{"minReaderVersion":4,"minWriterVersion":7}}"#.into(), "reader version 4"),
         (
-            r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["v2Checkpoint"]}}"#
+            r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["variantType"]}}"#
                 .into(),
-            "v2Checkpoint",
+            "variantType",
         ),
         (metadata(r#""delta.columnMapping.mode":"other""#), "columnMapping in mode other"),
         (metadata("").replace("parquet", "orc"), "orc"),
@@ -110,7 +110,10 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (add("a", &vector("i", example, 40, 5)), "6"),
         (add("a", &vector("u", "short", 40, 5)), "UUID"),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 5)), "file is missing"),
-        (add("a", &vector("u", "../^-aqEH.-t@S}K{vb[*k^", 40, 5)), "names the deletion vector \"..//deletion"),
+        (
+            add("a", &vector("u", "../^-aqEH.-t@S}K{vb[*k^", 40, 5)),
+            "names the deletion vector \"..//deletion",
+        ),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", i32::MAX.unsigned_abs(), 5)), "limit"),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u32::MAX, 5)), "larger than the protocol has it"),
         (add("a", &vector("i", example, 40, u64::MAX)), "larger than the protocol has it"),
