@@ -4,6 +4,7 @@
 
 use basalt_core::{
     error::{Error, ErrorKind},
+    invariant::Invariant as _,
     logical::NARROW_DIGITS,
     schema::{DataType, Field, Optimize},
 };
@@ -50,7 +51,8 @@ pub(crate) fn altered(
     mut new_id: impl FnMut() -> Uuid,
 ) -> Result<(Option<Protocol>, Metadata)> {
     let mut metadata = metadata.clone();
-    let mut schema: StructType = serde_json::from_str(&metadata.schema_string)
+    let text = metadata.schema_string.as_deref().invariant("metadata that is in force has a schemaString");
+    let mut schema: StructType = serde_json::from_str(text)
         .map_err(|e| StorageError::corrupt("the log", format!("its schema is not valid: {e}")))?;
     let mut needed = Vec::new();
     let renames = alterations.iter().any(|a| matches!(a, Alteration::Drop(_) | Alteration::Rename(..)));
@@ -120,17 +122,18 @@ pub(crate) fn altered(
             }
         }
     }
-    metadata.schema_string =
-        serde_json::to_string(&schema).map_err(|e| StorageError::corrupt("the schema", e))?;
+    let text = serde_json::to_string(&schema).map_err(|e| StorageError::corrupt("the schema", e))?;
     // That what is written can be read.
     let mapping = if is_mapped { Mapping::PhysicalName } else { Mapping::Name };
-    match TableSchema::parse(&metadata.schema_string, mapping) {
+    match TableSchema::parse(&text, mapping) {
         Err(StorageError::Unsupported { feature }) => {
-            Err(Error::new(ErrorKind::InvalidSchema, feature).into())
+            return Err(Error::new(ErrorKind::InvalidSchema, feature).into());
         }
-        Err(error) => Err(error),
-        Ok(_) => Ok((features::with(protocol, &needed), metadata)),
+        Err(error) => return Err(error),
+        Ok(_) => {}
     }
+    metadata.schema_string = Some(text);
+    Ok((features::with(protocol, &needed), metadata))
 }
 
 /// Has all columns found by the names that they have now, whatever they are named later.

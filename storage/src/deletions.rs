@@ -8,6 +8,7 @@ use crate::{
     error::{Result, StorageError},
     limits::{DELETION_VECTOR_BYTES, INLINE_DELETION_VECTOR_BYTES},
     log::{Descriptor, FragmentEntry},
+    places,
     store::Store,
     z85,
 };
@@ -77,7 +78,7 @@ fn file_name(prefix: &str, id: Uuid) -> String {
 }
 
 /// The file that holds a vector, from the table's folder; `None` for one that stands in the log.
-pub(crate) fn file_of(descriptor: &Descriptor) -> Result<Option<String>> {
+pub(crate) fn file_of(store: &Store, descriptor: &Descriptor) -> Result<Option<String>> {
     let place = &descriptor.path_or_inline_dv;
     match descriptor.storage_type.as_str() {
         "i" => Ok(None),
@@ -87,9 +88,15 @@ pub(crate) fn file_of(descriptor: &Descriptor) -> Result<Option<String>> {
             let (at, id) = at
                 .zip(id)
                 .ok_or_else(|| StorageError::corrupt("a deletion vector", "its UUID is not one"))?;
-            Ok(Some(file_name(&place[..at], id)))
+            places::below(store, "deletion vector", file_name(&place[..at], id)).map(Some)
         }
-        "p" => Err(StorageError::Unsupported { feature: "deletion vectors outside of the table".into() }),
+        "p" => match places::absolute(store, place) {
+            Some(path) => Ok(Some(path)),
+            None => {
+                let feature = format!("deletion vectors outside of the table ({place})");
+                Err(StorageError::Unsupported { feature })
+            }
+        },
         other => {
             Err(StorageError::Unsupported { feature: format!("deletion vectors of the kind {other:?}") })
         }
@@ -99,7 +106,7 @@ pub(crate) fn file_of(descriptor: &Descriptor) -> Result<Option<String>> {
 /// The rows of a fragment that are deleted, as offsets in it; `None` when none is.
 pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Option<Sip>> {
     let Some(descriptor) = fragment.file.deletion_vector.as_deref() else { return Ok(None) };
-    let place = || match file_of(descriptor) {
+    let place = || match file_of(store, descriptor) {
         Ok(Some(path)) => format!("{}/{path}, the deletion vector of {}", store.url(), fragment.file.path()),
         _ => format!("the deletion vector of {}/{}", store.url(), fragment.file.path()),
     };
@@ -112,7 +119,7 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
             limit: DELETION_VECTOR_BYTES,
         });
     }
-    let blob = match file_of(descriptor)? {
+    let blob = match file_of(store, descriptor)? {
         None => {
             inline(descriptor).ok_or_else(|| StorageError::corrupt(place(), "it is not Z85 of its length"))?
         }
@@ -149,7 +156,8 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
 pub(crate) async fn verify(store: &Store, fragment: &FragmentEntry) -> Result<()> {
     read(store, fragment).await?;
     let descriptor = fragment.file.deletion_vector.as_deref();
-    let Some(path) = descriptor.map(file_of).transpose()?.flatten() else { return Ok(()) };
+    let path = descriptor.map(|descriptor| file_of(store, descriptor)).transpose()?;
+    let Some(path) = path.flatten() else { return Ok(()) };
     let range = 0..1;
     let first = store.get_ranges(&path, &[range]).await?.concat();
     if first != [FILE_VERSION] {

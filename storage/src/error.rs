@@ -48,7 +48,13 @@ pub enum StorageError {
         /// Its address.
         path: String,
     },
-    /// A file is missing or is not what the log says, or the log is not one.
+    /// A file is not there that the log names.
+    #[error("{path}: {MISSING}")]
+    Missing {
+        /// The file.
+        path: String,
+    },
+    /// A file is not what the log says, or the log is not one.
     #[error("{path}: {why}")]
     Corrupt {
         /// The file.
@@ -78,6 +84,9 @@ pub enum StorageError {
     #[error(transparent)]
     Invalid(#[from] basalt_core::error::Error),
 }
+
+/// What is wrong with a file that is missing.
+pub(crate) const MISSING: &str = "the file is missing";
 
 impl StorageError {
     /// An error of what a file holds.

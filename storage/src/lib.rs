@@ -36,6 +36,7 @@ mod error;
 mod limits;
 mod log;
 mod pins;
+mod places;
 mod retention;
 mod schema;
 mod store;

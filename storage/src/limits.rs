@@ -14,8 +14,10 @@ pub(crate) const CHECKPOINT_ROWS: usize = 1 << 12;
 pub(crate) const CHECKPOINT_GROUP_ROWS: usize = 1 << 16;
 /// How often a log that seems to be damaged is looked at, in all.
 pub(crate) const LOOKS: usize = 3;
-/// Files of a multi-part checkpoint.
+/// Files of a multi-part checkpoint, and sidecars of another.
 pub(crate) const CHECKPOINT_PARTS: u64 = 1024;
+/// Checkpoints that are read, from the newest on, until one is whole.
+pub(crate) const CHECKPOINTS_TRIED: usize = 8;
 /// Bytes of a small file: `_last_checkpoint`, an entry of the catalog's journal.
 pub(crate) const SMALL_BYTES: u64 = 4 << 20;
 /// Bytes of a data file.

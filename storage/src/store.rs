@@ -171,6 +171,17 @@ impl Store {
         &self.url
     }
 
+    /// The folder, where it is one of this machine.
+    pub(crate) fn local(&self) -> Option<&std::path::Path> {
+        self.local.as_deref()
+    }
+
+    /// Whether there can be a file of this name below it, which a listing would give the same name.
+    pub(crate) fn has_place(&self, path: &str) -> bool {
+        let is_whole = !path.is_empty() && !path.starts_with('/') && !path.ends_with('/');
+        is_whole && self.place(path).is_ok()
+    }
+
     fn place(&self, path: &str) -> Result<Path> {
         let joined =
             if self.root.as_ref().is_empty() { path.to_owned() } else { format!("{}/{path}", self.root) };
@@ -237,7 +248,7 @@ impl Store {
     }
 
     fn missing(&self, path: &str) -> StorageError {
-        StorageError::corrupt(format!("{}/{path}", self.url), "the file is missing")
+        StorageError::Missing { path: format!("{}/{path}", self.url) }
     }
 
     /// The last `bytes` of a file (all of a shorter one), and its size.

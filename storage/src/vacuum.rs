@@ -1,21 +1,17 @@
 //! Removing files that nothing needs any more.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
-    data::path_of,
     deletions,
     error::Result,
     limits::{
         KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, PIN_GRACE, PIN_LEASE, READ_GRACE,
     },
-    log::{Descriptor, FOLDER, LogFile, TableLog, TableState},
+    log::{Descriptor, FOLDER, LogFile, TableLog, TableState, features, whole_checkpoints},
     pins::pins_of,
-    store::Listed,
+    places,
+    store::{Listed, Store},
 };
 
 /// What a vacuum has removed.
@@ -41,7 +37,7 @@ impl TableLog {
     /// that left the table longer ago than [`keep`](Self::keep) and a while, and those that Basalt has written and no
     /// version names, from writes that were cut off a day ago. What a pinned version has stays as well. Then the versions
     /// of the log that are older and stand before a checkpoint that is older, too. Files of other names stay, whosever
-    /// they are. What is removed is logged.
+    /// they are, and so does the log of a table with `v2Checkpoint`. What is removed is logged.
     ///
     /// # Errors
     /// Those of [`refresh`](Self::refresh), with nothing removed: what is needed the newest version says.
@@ -55,10 +51,10 @@ impl TableLog {
         // Default: for good.
         let (keep_millis, now) =
             (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), self.store().now_millis());
-        let mut needed = files_in(&state)?;
+        let mut needed = files_in(self.store(), &state)?;
         let mut gone = BTreeSet::new();
         for (path, vector, at) in state.removed() {
-            let files = files_of(path, vector);
+            let files = files_of(self.store(), path, vector);
             if now.saturating_sub(at) > keep_millis { gone.extend(files) } else { needed.extend(files) }
         }
 
@@ -74,11 +70,15 @@ impl TableLog {
             }
         }
         for state in pinned.values() {
-            forget_needed(&mut [&mut left, &mut orphans], state)?;
+            forget_needed(self.store(), &mut [&mut left, &mut orphans], state)?;
         }
         let before = (state.version() + 1).saturating_sub(KEPT_VERSIONS);
         let first_pinned = pinned.keys().next().copied();
-        let log = old_versions(log, keep.max(LOG_AGE), before, first_pinned);
+        // Whether a checkpoint that may have sidecars is whole a listing does not say.
+        let log = match features::is_read_with(&state.protocol, features::V2_CHECKPOINT) {
+            true => Vec::new(),
+            false => old_versions(log, keep.max(LOG_AGE), before, first_pinned),
+        };
         let mut done = Vacuumed::default();
         for (why, files) in [
             ("it has left the table", left),
@@ -96,21 +96,22 @@ impl TableLog {
 }
 
 /// The data files and deletion vectors of a version.
-fn files_in(state: &TableState) -> Result<BTreeSet<String>> {
+fn files_in(store: &Store, state: &TableState) -> Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
     for file in state.files.values() {
-        files.insert(path_of(file)?);
-        files.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
+        files.insert(places::data_file(store, file)?);
+        let vector = file.deletion_vector.as_deref();
+        files.extend(vector.map(|vector| deletions::file_of(store, vector)).transpose()?.flatten());
     }
     Ok(files)
 }
 
 /// Takes the files that a state needs from those that are to be removed.
-fn forget_needed(remove: &mut [&mut Vec<Listed>], state: &TableState) -> Result<()> {
+fn forget_needed(store: &Store, remove: &mut [&mut Vec<Listed>], state: &TableState) -> Result<()> {
     if remove.iter().all(|files| files.is_empty()) {
         return Ok(());
     }
-    let needed = files_in(state)?;
+    let needed = files_in(store, state)?;
     remove.iter_mut().for_each(|files| files.retain(|file| !needed.contains(&file.path)));
     Ok(())
 }
@@ -122,9 +123,9 @@ fn is_ours(path: &str) -> bool {
 }
 
 /// The files that something removed has used; of other writers' names that cannot be read, none.
-fn files_of(path: &str, vector: Option<&Descriptor>) -> Vec<String> {
+fn files_of(store: &Store, path: &str, vector: Option<&Descriptor>) -> Vec<String> {
     let data = percent_encoding::percent_decode_str(path).decode_utf8().ok().map(Into::into);
-    let vector = vector.and_then(|vector| deletions::file_of(vector).ok().flatten());
+    let vector = vector.and_then(|vector| deletions::file_of(store, vector).ok().flatten());
     data.into_iter().chain(vector).collect()
 }
 
@@ -159,17 +160,10 @@ fn old_versions(log: Vec<Listed>, age: Duration, few: u64, pinned: Option<u64>) 
 
 /// The version of the newest checkpoint, not behind `last`, of which every part is older than `age`; 0 without one.
 fn last_checkpoint(log: &[Listed], age: Duration, last: u64) -> u64 {
-    let mut checkpoints: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for file in log.iter().filter(|file| file.age() > age) {
-        if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
-            && version <= last
-        {
-            *checkpoints.entry((version, parts)).or_default() += 1;
-        }
-    }
-    let whole = checkpoints.into_iter().rev().find(|((_, parts), found)| parts == found);
+    let whole = whole_checkpoints(log.iter().filter(|file| file.age() > age));
+    let newest = whole.into_keys().rfind(|checkpoint| checkpoint.version <= last);
     // Default: without a checkpoint every version is needed from the first on.
-    whole.map_or(0, |((version, _), _)| version)
+    newest.map_or(0, |checkpoint| checkpoint.version)
 }
 
 #[cfg(test)]

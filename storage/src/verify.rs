@@ -11,11 +11,12 @@ use crate::{
     data::{
         catching,
         digest::{self, Piece},
-        footer, path_of,
+        footer,
     },
     deletions,
-    error::{Result, StorageError},
+    error::{MISSING, Result, StorageError},
     log::{DataFile, FragmentEntry, TableLog, TableState},
+    places,
 };
 
 /// Something of a table that is not what was written.
@@ -46,6 +47,7 @@ impl Verified {
             Err(error) => {
                 let (path, why) = match error {
                     StorageError::Corrupt { path, why } => (path, why),
+                    StorageError::Missing { path } => (path, MISSING.to_owned()),
                     StorageError::Limit { ref path, .. } => (path.clone(), error.to_string()),
                     other => return Err(other),
                 };
@@ -92,7 +94,7 @@ impl TableLog {
             Ok(metadata) => metadata,
             Err(error) => return found.note(None, Err(error)).map(|_| ()),
         };
-        let path = path_of(file)?;
+        let path = places::data_file(self.store(), file)?;
         for (group, chunks) in metadata.row_groups().iter().enumerate() {
             let of = chunks.num_columns();
             for (leaf, column) in chunks.columns().iter().enumerate() {

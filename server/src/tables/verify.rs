@@ -172,6 +172,7 @@ impl Tables {
 fn damage_of(table: &str, error: StorageError) -> Result<Damage, RequestError> {
     let (path, why) = match error {
         StorageError::Corrupt { path, why } => (path, why),
+        StorageError::Missing { ref path } => (path.clone(), "the file is missing".to_owned()),
         // Tables without a catalog are at no address of a store.
         StorageError::Address { .. } | StorageError::NoTable { .. } | StorageError::Limit { .. } => {
             (table.to_owned(), error.to_string())

@@ -13,6 +13,7 @@ use crate::{
     error::{Result, StorageError},
     limits::{CHUNK_BYTES, DATA_BYTES, FOOTER_BYTES},
     log::DataFile,
+    places,
     store::Store,
 };
 
@@ -23,7 +24,7 @@ pub(super) const END: usize = 8;
 
 /// The footer of a data file, as the log says it is.
 pub(crate) async fn of_file(store: &Store, seen: &Seen, file: &DataFile) -> Result<Arc<ParquetMetaData>> {
-    let path = super::read::path_of(file)?;
+    let path = places::data_file(store, file)?;
     let check =
         |footer: &[u8]| seen.check(file, Piece::Footer, footer).map_err(|why| format!("its footer: {why}"));
     let metadata = read(store, &path, Some(file.bytes()), check).await?;

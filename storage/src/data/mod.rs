@@ -18,7 +18,7 @@ pub use encode::{EncodedColumn, EncodedFile, FileEncoder};
 pub(crate) use footer::count_rows;
 pub(crate) use nested::Shape;
 pub use read::DataReader;
-pub(crate) use read::{catching, path_of};
+pub(crate) use read::catching;
 pub use stats::ColumnStats;
 #[cfg(test)]
 use stats::columns_stats;

@@ -31,11 +31,11 @@ pub(super) fn constant(text: Option<&str>, field: &Field, rows: usize) -> Option
                 let value = parse_decimal::<Decimal128Type>(text, precision, scale.cast_signed()).ok()?;
                 Arc::new(Decimal128Array::from_value(value, rows).with_data_type(logical.to_arrow()))
             }
-            // A character stands for a byte; what is beyond ASCII is written in more than one way.
-            Logical::Binary if text.is_ascii() => {
+            // The bytes of the text in UTF-8: what writers that put text there mean, and others read. JSON's escapes are
+            // characters by now; one beyond ASCII that was to be a single byte cannot be told from such text.
+            Logical::Binary => {
                 Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(text.as_bytes(), rows)))
             }
-            Logical::Binary => return None,
             Logical::Time => Arc::new(Int64Array::from_value(text.parse().ok()?, rows)),
         };
         return logical::to_form(&values, Some(logical)).ok();
@@ -64,4 +64,23 @@ pub(super) fn constant(text: Option<&str>, field: &Field, rows: usize) -> Option
         }
         DataType::Utf8 => Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows))),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray as _;
+
+    use super::*;
+
+    #[test]
+    fn a_binary_value_has_the_bytes_of_its_text() {
+        let field = Field::from_arrow("data", &Logical::Binary.to_arrow(), true).unwrap();
+        for text in ["hello", "a\u{1}\u{7f}", "\\u0001", "é", "😈"] {
+            let column = constant(Some(text), &field, 2).unwrap();
+            let column = logical::from_form(&column, Some(Logical::Binary)).unwrap();
+            let values: Vec<_> = column.as_binary::<i32>().iter().collect();
+            assert_eq!(values, [Some(text.as_bytes()); 2], "{text}");
+        }
+        assert_eq!(constant(Some(""), &field, 1).unwrap().null_count(), 1);
+    }
 }

@@ -27,7 +27,6 @@ use parquet::{
     errors::ParquetError,
     file::reader::{ChunkReader, Length},
 };
-use percent_encoding::percent_decode_str;
 
 use super::{
     convert,
@@ -41,6 +40,7 @@ use crate::{
     error::{Result, StorageError},
     limits::BATCH_ROWS,
     log::{DataFile, FragmentEntry, TableLog, TableState},
+    places,
     store::Store,
 };
 
@@ -121,7 +121,7 @@ impl DataReader {
             let message = format!("the table has no column {column}");
             return Err(Error::new(ErrorKind::ColumnNotFound, message).into());
         }
-        let (store, path) = (log.store(), path_of(&fragment.file)?);
+        let (store, path) = (log.store(), places::data_file(log.store(), &fragment.file)?);
         let place = format!("{}/{path}", store.url());
         let footer = footer::of_file(store, log.seen(), &fragment.file).await?;
         let rows = footer.file_metadata().num_rows();
@@ -354,18 +354,6 @@ fn sources(
         Ok((field, source))
     });
     Ok((sources.collect::<std::result::Result<_, &'static str>>()?, leaves))
-}
-
-/// Where a data file is below the table. The log has it as a URI, so percent-encoded.
-pub(crate) fn path_of(file: &DataFile) -> Result<String> {
-    let path = percent_decode_str(file.path()).decode_utf8();
-    let path = path.map_err(|e| StorageError::corrupt(file.path(), e))?;
-    if path.starts_with('/') || path.split('/').next().is_some_and(|first| first.ends_with(':')) {
-        return Err(StorageError::Unsupported {
-            feature: format!("data files outside of the table ({path})"),
-        });
-    }
-    Ok(path.into_owned())
 }
 
 /// Runs what decodes bytes of a file on a thread that may block. A panic in there is an error of the file: the

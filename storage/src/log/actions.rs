@@ -28,7 +28,9 @@ pub(crate) struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     pub(crate) format: Format,
-    pub(crate) schema_string: String,
+    /// Metadata that is in force has one; what was superseded may have been without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) schema_string: Option<String>,
     pub(crate) partition_columns: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) created_time: Option<i64>,
@@ -168,39 +170,89 @@ pub(crate) enum Action {
     Remove(Remove),
 }
 
-/// A line of a commit: one action, of those that are known.
+/// What a checkpoint of the V2 kind says of itself.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct CheckpointMetadata {
+    pub(crate) version: u64,
+}
+
+/// A file that has the data files of a checkpoint in its place.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sidecar {
+    pub(crate) path: String,
+    pub(crate) size_in_bytes: u64,
+}
+
+/// Actions of a checkpoint: those that make the state, and what it says of itself.
+#[derive(Debug, Default)]
+pub(crate) struct CheckpointActions {
+    pub(crate) actions: Vec<Action>,
+    pub(crate) metadata: Vec<CheckpointMetadata>,
+    pub(crate) sidecars: Vec<Sidecar>,
+}
+
+/// A line of a commit, or of a checkpoint: one action, of those that are known.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
+pub(crate) struct Line {
     commit_info: Option<serde_json::Value>,
     protocol: Option<Protocol>,
     meta_data: Option<Metadata>,
     txn: Option<Txn>,
     add: Option<Add>,
     remove: Option<Remove>,
+    checkpoint_metadata: Option<CheckpointMetadata>,
+    sidecar: Option<Sidecar>,
+}
+
+impl Line {
+    /// What changes the state.
+    fn push_to(self, actions: &mut Vec<Action>) {
+        actions.extend(self.protocol.map(Action::Protocol));
+        actions.extend(self.meta_data.map(Action::MetaData));
+        actions.extend(self.txn.map(Action::Txn));
+        actions.extend(self.add.map(Action::Add));
+        actions.extend(self.remove.map(Action::Remove));
+    }
+}
+
+impl CheckpointActions {
+    pub(crate) fn push(&mut self, mut line: Line) {
+        self.metadata.extend(line.checkpoint_metadata.take());
+        self.sidecars.extend(line.sidecar.take());
+        line.push_to(&mut self.actions);
+    }
+}
+
+/// The lines of a file that are not empty, and where each stands.
+fn lines<'a>(path: &'a str, bytes: &'a [u8]) -> impl Iterator<Item = (usize, Result<Line>)> {
+    let lines = bytes.split(|b| *b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
+    lines.map(move |(i, line)| {
+        let line = serde_json::from_slice(line);
+        (i, line.map_err(|e| StorageError::corrupt(path, format!("line {} is no action: {e}", i + 1))))
+    })
+}
+
+/// Reads a checkpoint in JSON, line by line.
+pub(crate) fn checkpoint_lines<'a>(path: &'a str, bytes: &'a [u8]) -> impl Iterator<Item = Result<Line>> {
+    lines(path, bytes).map(|(_, line)| line)
 }
 
 /// Reads a commit: JSON objects, one a line, at least one. That of a commit of Basalt's is whole, as its first line says;
 /// of other writers' nothing tells.
 pub(crate) fn parse(path: &str, version: u64, bytes: &[u8]) -> Result<Vec<Action>> {
-    let (mut actions, mut lines) = (Vec::new(), 0);
-    for (i, line) in bytes.split(|b| *b == b'\n').enumerate() {
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        lines += 1;
-        let line: Line = serde_json::from_slice(line)
-            .map_err(|e| StorageError::corrupt(path, format!("line {} is no action: {e}", i + 1)))?;
+    let (mut actions, mut is_empty) = (Vec::new(), true);
+    for (i, line) in lines(path, bytes) {
+        let line = line?;
+        is_empty = false;
         if i == 0 {
             check_seal(path, version, line.commit_info.as_ref(), bytes)?;
         }
-        actions.extend(line.protocol.map(Action::Protocol));
-        actions.extend(line.meta_data.map(Action::MetaData));
-        actions.extend(line.txn.map(Action::Txn));
-        actions.extend(line.add.map(Action::Add));
-        actions.extend(line.remove.map(Action::Remove));
+        // What a checkpoint alone may say has no meaning here, as the protocol has it.
+        line.push_to(&mut actions);
     }
-    if lines == 0 {
+    if is_empty {
         return Err(StorageError::corrupt(
             path,
             "the file is empty; an entry of the log has at least one action",

@@ -19,7 +19,7 @@ use parquet::{
 use super::{
     LastCheckpoint, TableLog,
     actions::{Add, Descriptor, Metadata, Protocol, Remove, StringMap, Txn},
-    names,
+    names, protocol,
     state::{TableState, tombstone_age},
 };
 use crate::{
@@ -29,10 +29,13 @@ use crate::{
 };
 
 impl TableState {
-    /// Whether enough versions have come since the last checkpoint for another one.
+    /// Whether enough versions have come since the last checkpoint for another one. A table that another writer has
+    /// changed so that Basalt may not write to it gets none: it would lack what Basalt does not know.
     pub fn needs_checkpoint(&self) -> bool {
+        let is_writable =
+            || protocol::check_writable(&self.protocol, &self.metadata, self.schema.has_invariants).is_ok();
         // Default: without a checkpoint all versions are behind it.
-        self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY
+        self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY && is_writable()
     }
 }
 
@@ -262,7 +265,7 @@ fn batch(rows: &Rows, of: &Protocol) -> std::result::Result<RecordBatch, ArrowEr
             .with("name", metadata.texts(|m| m.name.as_deref()))
             .with("description", metadata.texts(|m| m.description.as_deref()))
             .with("format", format.finish()?.1)
-            .with("schemaString", metadata.texts(|m| Some(&m.schema_string)))
+            .with("schemaString", metadata.texts(|m| m.schema_string.as_deref()))
             .with("partitionColumns", metadata.lists(|m| Some(&m.partition_columns)))
             .with("createdTime", metadata.longs(|m| m.created_time))
             .with("configuration", metadata.maps(|m| Some(&m.configuration))?),

@@ -100,10 +100,10 @@ impl TableLog {
         // The checkpoint of a later version is written after this one; one that has taken its place, an hour before.
         let is_older =
             |at: std::time::SystemTime| at.checked_add(LOG_YOUNG).is_some_and(|at| at < own.modified);
-        if checkpoints.iter().any(|((later, _), at)| *later > version && is_older(*at)) {
+        if checkpoints.iter().any(|(later, at)| later.version > version && is_older(*at)) {
             return Ok(false);
         }
-        match commit(base).is_some() || checkpoints.keys().any(|(checkpoint, _)| *checkpoint >= base) {
+        match commit(base).is_some() || checkpoints.keys().any(|checkpoint| checkpoint.version >= base) {
             true => Ok(true),
             false => Err(self.gone(base)),
         }

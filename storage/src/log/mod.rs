@@ -8,11 +8,13 @@
 mod actions;
 mod change;
 mod checkpoint;
+mod checkpoints;
 mod columns;
 mod commit;
 mod file;
 mod fragments;
-mod names;
+mod json_checkpoint;
+pub(crate) mod names;
 mod protocol;
 mod read_checkpoint;
 mod replay;
@@ -23,7 +25,7 @@ mod state;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use basalt_core::schema::Schema;
@@ -34,6 +36,8 @@ use tokio::time::Instant;
 use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata, Protocol};
 pub use change::{Change, Operation};
+use checkpoints::Start;
+pub(crate) use checkpoints::whole_checkpoints;
 pub use file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
 pub use fragments::{Changes, Fragments};
 pub(crate) use names::{FOLDER, LogFile};
@@ -47,9 +51,7 @@ use crate::{
     data::{self, digest::Seen},
     environment::age,
     error::{Result, StorageError},
-    limits::{
-        CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, LOOKS, NEWEST_FOR, SMALL_BYTES,
-    },
+    limits::{COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, LOOKS, NEWEST_FOR, SMALL_BYTES},
     schema,
     store::{Listed, Store},
 };
@@ -144,7 +146,7 @@ impl TableLog {
             name: Some(name.to_owned()),
             description: None,
             format: Format { provider: "parquet".into(), options: BTreeMap::new() },
-            schema_string: schema::to_delta(schema)?,
+            schema_string: Some(schema::to_delta(schema)?),
             partition_columns: Vec::new(),
             created_time: Some(now),
             configuration: properties.into_iter().map(|(key, value)| (key, Some(value))).collect(),
@@ -199,16 +201,16 @@ impl TableLog {
     async fn load_once(&self) -> Result<Arc<TableState>> {
         let at = Moment::now(&self.store);
         let hint = self.last_checkpoint().await?;
-        let (replay, from) = match self.load_checkpoint(hint.as_ref()).await? {
-            Some(found) => found,
-            None => (Replay::new(self.store.url(), self.keep_millis()), 0),
-        };
+        let Start { mut replay, from, lost } = self.load_checkpoint(hint.as_ref()).await?;
         let listed = self.store.list(FOLDER, from.checked_sub(1).map(names::commit).as_deref()).await?;
         let commits = listed.iter().filter_map(|file| match LogFile::of(&file.path)? {
             LogFile::Commit(version) if version >= from => Some(version),
             _ => None,
         });
         let commits: Vec<u64> = commits.collect();
+        if let Some(lost) = lost {
+            lost.check_replaced(from, &commits)?;
+        }
         if commits.is_empty() && from == 0 {
             return Err(StorageError::NoTable { path: self.store.url().to_owned() });
         }
@@ -220,7 +222,6 @@ impl TableLog {
                 ));
             }
         }
-        let mut replay = replay;
         if commits.is_empty()
             && let Some(bytes) = self.store.get(&names::commit(replay.version()), COMMIT_BYTES).await?
         {
@@ -258,6 +259,8 @@ impl TableLog {
 
     /// Counts the rows of files for which the log does not say it.
     async fn finish(&self, mut replay: Replay) -> Result<TableState> {
+        // What the log itself lacks is not told as the lack of a file.
+        replay.in_force()?;
         let count = async |file: Arc<DataFile>| {
             let rows = data::count_rows(&self.store, &self.seen, &file).await?;
             Ok::<_, StorageError>((file, rows))
@@ -351,9 +354,9 @@ impl TableLog {
             return Ok(true);
         }
         let listed = self.list_from(version).await?;
-        match whole_checkpoints(&listed).last_key_value() {
-            Some(((newest, _), _)) if *newest > version => Ok(false),
-            Some(((newest, _), _)) if *newest == version => Ok(true),
+        match whole_checkpoints(&listed).into_keys().next_back() {
+            Some(newest) if newest.version > version => Ok(false),
+            Some(newest) if newest.version == version => Ok(true),
             _ if listed.iter().any(|file| LogFile::of(&file.path) == Some(LogFile::Commit(version))) => {
                 Ok(true)
             }
@@ -388,41 +391,12 @@ impl TableLog {
     }
 
     async fn last_checkpoint(&self) -> Result<Option<LastCheckpoint>> {
-        let bytes = self.store.get(names::LAST_CHECKPOINT, SMALL_BYTES).await?;
-        // It is a hint: what is no such hint is as good as none.
+        // It is a hint: what is no such hint, or longer than one, is as good as none.
+        let bytes = match self.store.get(names::LAST_CHECKPOINT, SMALL_BYTES).await {
+            Err(StorageError::Limit { .. }) => return Ok(None),
+            read => read?,
+        };
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
-    }
-
-    /// The newest checkpoint that is whole, and the version behind it.
-    async fn load_checkpoint(&self, hint: Option<&LastCheckpoint>) -> Result<Option<(Replay, u64)>> {
-        let after = hint.and_then(|hint| hint.version.checked_sub(1)).map(names::commit);
-        let mut newest = self.newest_checkpoint(after.as_deref()).await?;
-        if newest.is_none() && after.is_some() {
-            newest = self.newest_checkpoint(None).await?;
-        }
-        let Some((version, parts)) = newest else { return Ok(None) };
-        Ok(Some((self.read_checkpoint(version, parts).await?, version + 1)))
-    }
-
-    /// What a replay up to a checkpoint gives.
-    async fn read_checkpoint(&self, version: u64, parts: u64) -> Result<Replay> {
-        let mut replay = Replay::new(self.store.url(), self.keep_millis());
-        for part in 1..=parts {
-            let path = match parts {
-                1 => names::checkpoint(version),
-                _ => names::checkpoint_part(version, part, parts),
-            };
-            replay = read_checkpoint::read(&self.store, &path, version, replay).await?;
-        }
-        replay.forget();
-        replay.set_checkpoint(version);
-        Ok(replay)
-    }
-
-    /// The version of the newest checkpoint of which no part is missing, and its number of parts.
-    async fn newest_checkpoint(&self, after: Option<&str>) -> Result<Option<(u64, u64)>> {
-        let listed = self.store.list(FOLDER, after).await?;
-        Ok(whole_checkpoints(&listed).into_keys().next_back())
     }
 }
 
@@ -431,27 +405,11 @@ impl TableLog {
 async fn looked_again<T, F: Future<Output = Result<T>>>(look: impl Fn() -> F) -> Result<T> {
     for _ in 1..LOOKS {
         match look().await {
-            Err(StorageError::Corrupt { .. }) => {}
+            Err(StorageError::Corrupt { .. } | StorageError::Missing { .. }) => {}
             seen => return seen,
         }
     }
     look().await
-}
-
-/// The checkpoints of which no part is missing, by version and number of parts, and when the last part was written.
-fn whole_checkpoints(listed: &[Listed]) -> BTreeMap<(u64, u64), SystemTime> {
-    let mut found: BTreeMap<(u64, u64), (u64, SystemTime)> = BTreeMap::new();
-    for file in listed {
-        if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
-            && parts <= CHECKPOINT_PARTS
-            && version < u64::MAX
-        {
-            let (n, last) = found.entry((version, parts)).or_insert((0, UNIX_EPOCH));
-            (*n, *last) = (*n + 1, file.modified.max(*last));
-        }
-    }
-    let whole = found.into_iter().filter(|((_, parts), (n, _))| n == parts);
-    whole.map(|(checkpoint, (_, last))| (checkpoint, last)).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,5 +1,7 @@
 //! Names of a log's files.
 
+use uuid::Uuid;
+
 /// The folder of a table's log.
 pub(crate) const FOLDER: &str = "_delta_log";
 /// The file that says which checkpoint is the last.
@@ -15,21 +17,63 @@ pub(crate) fn checkpoint(version: u64) -> String {
     format!("{FOLDER}/{version:020}.checkpoint.parquet")
 }
 
-/// A checkpoint's file of several; the first is 1.
-pub(crate) fn checkpoint_part(version: u64, part: u64, parts: u64) -> String {
-    format!("{FOLDER}/{version:020}.checkpoint.{part:010}.{parts:010}.parquet")
+/// A file of actions that a checkpoint names.
+pub(crate) fn sidecar(name: &str) -> String {
+    format!("{FOLDER}/_sidecars/{name}")
+}
+
+/// A checkpoint, as the names of its files have it. Of those of one version any may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Checkpoint {
+    pub(crate) version: u64,
+    pub(crate) naming: Naming,
+}
+
+/// How the files of a checkpoint are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Naming {
+    /// After the version alone, or the version and the part: so many of Parquet.
+    Parts(u64),
+    /// By an id, so that none replaces another; one of JSON or of Parquet.
+    Uuid(Uuid, Format),
+}
+
+/// What the file of a UUID-named checkpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Format {
+    Json,
+    Parquet,
+}
+
+impl Checkpoint {
+    /// How many files it has, beside sidecars.
+    pub(crate) fn files(self) -> u64 {
+        match self.naming {
+            Naming::Parts(parts) => parts,
+            Naming::Uuid(..) => 1,
+        }
+    }
+
+    /// One of them; the first is 1.
+    pub(crate) fn file(self, part: u64) -> String {
+        let version = self.version;
+        match self.naming {
+            Naming::Parts(1) => checkpoint(version),
+            Naming::Parts(parts) => {
+                format!("{FOLDER}/{version:020}.checkpoint.{part:010}.{parts:010}.parquet")
+            }
+            Naming::Uuid(id, Format::Json) => format!("{FOLDER}/{version:020}.checkpoint.{id}.json"),
+            Naming::Uuid(id, Format::Parquet) => format!("{FOLDER}/{version:020}.checkpoint.{id}.parquet"),
+        }
+    }
 }
 
 /// What a file of the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFile {
     Commit(u64),
-    /// Part 1 of 1, if there is one file.
-    Checkpoint {
-        version: u64,
-        part: u64,
-        parts: u64,
-    },
+    /// One of the files of a checkpoint.
+    Checkpoint(Checkpoint),
 }
 
 impl LogFile {
@@ -41,20 +85,34 @@ impl LogFile {
         if rest == "json" {
             return Some(Self::Commit(version));
         }
-        let rest = rest.strip_prefix("checkpoint.")?;
-        if rest == "parquet" {
-            return Some(Self::Checkpoint { version, part: 1, parts: 1 });
-        }
-        let (part, parts) = rest.strip_suffix(".parquet")?.split_once('.')?;
-        let (part, parts) = (number(part, 10)?, number(parts, 10)?);
-        (1..=parts).contains(&part).then_some(Self::Checkpoint { version, part, parts })
+        let naming = naming(rest.strip_prefix("checkpoint.")?)?;
+        Some(Self::Checkpoint(Checkpoint { version, naming }))
     }
 
     pub(crate) fn version(self) -> u64 {
         match self {
-            Self::Commit(version) | Self::Checkpoint { version, .. } => version,
+            Self::Commit(version) | Self::Checkpoint(Checkpoint { version, .. }) => version,
         }
     }
+}
+
+/// By the end of a checkpoint's name.
+fn naming(end: &str) -> Option<Naming> {
+    if end == "parquet" {
+        return Some(Naming::Parts(1));
+    }
+    let (rest, format) = match end.rsplit_once('.')? {
+        (rest, "json") => (rest, Format::Json),
+        (rest, "parquet") => (rest, Format::Parquet),
+        _ => return None,
+    };
+    if let Ok(id) = Uuid::try_parse(rest) {
+        // Of the ways to write one, that of a name.
+        return (id.to_string() == rest).then_some(Naming::Uuid(id, format));
+    }
+    let (part, parts) = rest.split_once('.').filter(|_| format == Format::Parquet)?;
+    let (part, parts) = (number(part, 10)?, number(parts, 10)?);
+    (1..=parts).contains(&part).then_some(Naming::Parts(parts))
 }
 
 fn number(digits: &str, length: usize) -> Option<u64> {
@@ -68,16 +126,30 @@ mod tests {
     #[test]
     fn names_are_read_as_written() {
         assert_eq!(LogFile::of(&commit(42)), Some(LogFile::Commit(42)));
-        assert_eq!(LogFile::of(&checkpoint(7)), Some(LogFile::Checkpoint { version: 7, part: 1, parts: 1 }));
-        let parts = LogFile::Checkpoint { version: 7, part: 2, parts: 3 };
-        assert_eq!(LogFile::of(&checkpoint_part(7, 2, 3)), Some(parts));
+        let id = Uuid::from_u128(0x80a0_83e8_7026_4e79_81be_64bd_76c4_3a11);
+        for naming in [
+            Naming::Parts(1),
+            Naming::Parts(3),
+            Naming::Uuid(id, Format::Json),
+            Naming::Uuid(id, Format::Parquet),
+        ] {
+            let checkpoint = Checkpoint { version: 7, naming };
+            for part in 1..=checkpoint.files() {
+                assert_eq!(LogFile::of(&checkpoint.file(part)), Some(LogFile::Checkpoint(checkpoint)));
+            }
+        }
         for other in [
             "_delta_log/_last_checkpoint",
             "_delta_log/00000000000000000042.crc",
             "_delta_log/42.json",
             "_delta_log/000000000000000000+2.json",
             "_delta_log/00000000000000000007.checkpoint.0000000004.0000000003.parquet",
-            "_delta_log/00000000000000000007.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet",
+            "_delta_log/00000000000000000007.checkpoint.0000000001.0000000003.json",
+            "_delta_log/00000000000000000007.checkpoint.80A083E8-7026-4E79-81BE-64BD76C43A11.parquet",
+            "_delta_log/00000000000000000007.checkpoint.80a083e870264e7981be64bd76c43a11.json",
+            "_delta_log/00000000000000000007.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.orc",
+            "_delta_log/00000000000000000007.checkpoint.json",
+            "_delta_log/_sidecars/00000000000000000007.checkpoint.parquet",
             "part-0.parquet",
         ] {
             assert_eq!(LogFile::of(other), None, "{other}");

@@ -14,8 +14,10 @@ const READ: &[&str] = &[
     "typeWidening",
     "typeWidening-preview",
     "vacuumProtocolCheck",
+    features::V2_CHECKPOINT,
 ];
-/// Features of tables that this crate writes: those of writer version 2, and deletion vectors.
+/// Features of tables that this crate writes: those of writer version 2, and deletion vectors. `v2Checkpoint` is none of
+/// them: whoever writes such a table makes its checkpoints, and sees to the sidecars that none needs any longer.
 const WRITTEN: &[&str] =
     &["appendOnly", "invariants", DELETION_VECTORS, features::COLUMN_MAPPING, features::TYPE_WIDENING];
 /// Those of writer version 2, which an upgrade to features names.
@@ -106,6 +108,12 @@ pub(crate) mod features {
 
     pub(crate) const COLUMN_MAPPING: &str = "columnMapping";
     pub(crate) const TYPE_WIDENING: &str = "typeWidening";
+    pub(crate) const V2_CHECKPOINT: &str = "v2Checkpoint";
+
+    /// Whether a reader of the protocol needs a feature.
+    pub(crate) fn is_read_with(protocol: &Protocol, feature: &str) -> bool {
+        protocol.reader_features.iter().flatten().any(|named| named == feature)
+    }
 
     /// A protocol that names some features more, of readers and of writers; `None`: it names them.
     pub(crate) fn with(protocol: &Protocol, needed: &[&str]) -> Option<Protocol> {

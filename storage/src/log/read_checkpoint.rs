@@ -1,4 +1,4 @@
-//! Reading a checkpoint of any writer: the columns that are needed, by their names.
+//! Reading the Parquet files of a checkpoint of any writer, and its sidecars: the columns that are needed, by their names.
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray,
@@ -11,7 +11,11 @@ use parquet::arrow::{
 };
 
 use super::{
-    actions::{Action, Add, Descriptor, Format, Metadata, Protocol, Remove, StringMap, Txn},
+    actions::{
+        Action, Add, CheckpointActions, CheckpointMetadata, Descriptor, Format, Metadata, Protocol, Remove,
+        Sidecar, StringMap, Txn,
+    },
+    checkpoints::Manifest,
     replay::Replay,
 };
 use crate::{
@@ -21,11 +25,12 @@ use crate::{
     store::Store,
 };
 
-/// The parts of a checkpoint that are read. Of the statistics that are columns, the number of rows is enough.
-const COLUMNS: &[&str] = &[
-    "protocol",
-    "metaData",
-    "txn",
+/// What is read of a checkpoint beside what a sidecar has as well.
+const COLUMNS: &[&str] =
+    &["protocol", "metaData", "txn", "checkpointMetadata.version", "sidecar.path", "sidecar.sizeInBytes"];
+
+/// What is read of a checkpoint and of a sidecar. Of the statistics that are columns, the number of rows is enough.
+const FILES: &[&str] = &[
     "add.path",
     "add.partitionValues",
     "add.size",
@@ -40,32 +45,64 @@ const COLUMNS: &[&str] = &[
     "remove.deletionVector",
 ];
 
-/// Replays a file of the checkpoint of a version, some actions at a time: all of a large table take several times the
+/// Replays a file of a checkpoint.
+pub(super) async fn read(
+    store: &Store,
+    path: &str,
+    replay: Replay,
+    manifest: Manifest,
+) -> Result<(Replay, Manifest)> {
+    let take =
+        |(replay, manifest): &mut (Replay, Manifest), found: CheckpointActions| manifest.take(found, replay);
+    let is_wanted = |column: &str| is_of(COLUMNS, column) || is_of(FILES, column);
+    replayed(store, path, None, is_wanted, (replay, manifest), take).await
+}
+
+/// Replays a sidecar of the checkpoint of a version, which says nothing but what is of data files.
+pub(super) async fn read_sidecar(
+    store: &Store,
+    path: &str,
+    size: u64,
+    version: u64,
+    replay: Replay,
+) -> Result<Replay> {
+    let take =
+        move |replay: &mut Replay, found: CheckpointActions| replay.apply_checkpoint(version, found.actions);
+    replayed(store, path, Some(size), |column| is_of(FILES, column), replay, take).await
+}
+
+/// Whether a column is one of some, or a part of one.
+fn is_of(columns: &[&str], column: &str) -> bool {
+    let is_part = |rest: &str| rest.is_empty() || rest.starts_with('.');
+    columns.iter().any(|of| column.strip_prefix(of).is_some_and(is_part))
+}
+
+/// Replays a file, of a size where that is known, some actions at a time: all of a large table take several times the
 /// memory of its state.
-pub(super) async fn read(store: &Store, path: &str, version: u64, mut replay: Replay) -> Result<Replay> {
+async fn replayed<T: Send + 'static>(
+    store: &Store,
+    path: &str,
+    size: Option<u64>,
+    is_wanted: fn(&str) -> bool,
+    mut replay: T,
+    take: impl Fn(&mut T, CheckpointActions) -> Result<()> + Send + 'static,
+) -> Result<T> {
     let place = format!("{}/{path}", store.url());
-    let metadata = footer::read(store, path, None, |_| Ok(())).await?;
+    let metadata = footer::read(store, path, size, |_| Ok(())).await?;
     let bytes = store.get_known(path, CHECKPOINT_BYTES).await?;
     catching(store, place, move || {
         digest::check_seal(&bytes).map_err(Unreadable)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata, options)?;
         let schema = metadata.parquet_schema();
-        let wanted = |leaf: &usize| {
-            let path = schema.column(*leaf).path().string();
-            COLUMNS
-                .iter()
-                .any(|c| path.strip_prefix(c).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
-        };
+        let wanted = |leaf: &usize| is_wanted(&schema.column(*leaf).path().string());
         let projection = ProjectionMask::leaves(schema, (0..schema.num_columns()).filter(wanted));
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
             .with_projection(projection)
             .with_batch_size(CHECKPOINT_ROWS)
             .build()?;
         for batch in reader {
-            let mut actions = Vec::new();
-            actions_of(&batch?, &mut actions)?;
-            if let Err(error) = replay.apply_checkpoint(version, actions) {
+            if let Err(error) = take(&mut replay, actions_of(&batch?)?) {
                 return Ok(Err(error));
             }
         }
@@ -157,8 +194,10 @@ fn unsigned<T: TryFrom<i64>>(value: Option<i64>, name: &str) -> Read<T> {
     T::try_from(value).map_err(|_| Unreadable(format!("{name} is {value}")))
 }
 
-fn actions_of(batch: &RecordBatch, actions: &mut Vec<Action>) -> Read<()> {
+fn actions_of(batch: &RecordBatch) -> Read<CheckpointActions> {
     let whole = StructArray::from(batch.clone());
+    let mut found = CheckpointActions::default();
+    let actions = &mut found.actions;
     for row in 0..batch.num_rows() {
         let row = Row { column: &whole, row };
         if let Some(protocol) = row.row("protocol")? {
@@ -209,8 +248,18 @@ fn actions_of(batch: &RecordBatch, actions: &mut Vec<Action>) -> Read<()> {
                 deletion_vector: vector(remove)?,
             }));
         }
+        if let Some(metadata) = row.row("checkpointMetadata")? {
+            let version = unsigned(metadata.long("version")?, "version")?;
+            found.metadata.push(CheckpointMetadata { version });
+        }
+        if let Some(sidecar) = row.row("sidecar")? {
+            found.sidecars.push(Sidecar {
+                path: missing(sidecar.text("path")?, "path")?,
+                size_in_bytes: unsigned(sidecar.long("sizeInBytes")?, "sizeInBytes")?,
+            });
+        }
     }
-    Ok(())
+    Ok(found)
 }
 
 fn metadata_of(metadata: Row<'_>) -> Read<Metadata> {
@@ -224,7 +273,7 @@ fn metadata_of(metadata: Row<'_>) -> Read<Metadata> {
             // Default: none, as for the partitions and the configuration.
             options: format.map("options")?.unwrap_or_default(),
         },
-        schema_string: missing(metadata.text("schemaString")?, "schemaString")?,
+        schema_string: metadata.text("schemaString")?,
         // Default: none.
         partition_columns: metadata.list("partitionColumns")?.unwrap_or_default(),
         created_time: metadata.long("createdTime")?,

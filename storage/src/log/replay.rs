@@ -174,8 +174,8 @@ impl Replay {
     fn schema(&mut self) -> Option<Arc<TableSchema>> {
         let (metadata, known) = self.metadata.as_mut()?;
         if known.is_none() {
-            let parsed = protocol::check_metadata(metadata)
-                .and_then(|mapping| TableSchema::parse(&metadata.schema_string, mapping));
+            let mapping = protocol::check_metadata(metadata).ok()?;
+            let parsed = TableSchema::parse(metadata.schema_string.as_deref()?, mapping);
             *known = parsed.ok().map(Arc::new);
         }
         known.clone()
@@ -269,19 +269,26 @@ impl Replay {
         self.files.insert(Arc::clone(&file.path), file);
     }
 
+    /// What every log has: the protocol and the metadata that are in force, and in that the schema as text.
+    pub(super) fn in_force(&self) -> Result<(&Protocol, &Arc<Metadata>, &str)> {
+        let protocol =
+            self.protocol.as_ref().ok_or_else(|| self.corrupt("the log has no protocol".into()))?;
+        let metadata = self.metadata.as_ref();
+        let (metadata, _) = metadata.ok_or_else(|| self.corrupt("the log has no metadata".into()))?;
+        let schema = metadata.schema_string.as_deref();
+        let schema =
+            schema.ok_or_else(|| self.corrupt("the metadata of the log has no schemaString".into()))?;
+        Ok((protocol, metadata, schema))
+    }
+
     /// The state.
     pub(crate) fn finish(mut self) -> Result<TableState> {
-        let missing =
-            |what: &str| StorageError::corrupt(self.place.clone(), format!("the log has no {what}"));
-        let protocol = self.protocol.clone().ok_or_else(|| missing("protocol"))?;
-        let (metadata, schema) = self.metadata.clone().ok_or_else(|| missing("metadata"))?;
-        let schema = match schema {
-            Some(schema) => schema,
-            None => {
-                let mapping = protocol::check_metadata(&metadata)?;
-                Arc::new(TableSchema::parse(&metadata.schema_string, mapping)?)
-            }
+        let (protocol, metadata, schema) = self.in_force()?;
+        let schema = match self.metadata.as_ref().and_then(|(_, known)| known.clone()) {
+            Some(known) => known,
+            None => Arc::new(TableSchema::parse(schema, protocol::check_metadata(metadata)?)?),
         };
+        let (protocol, metadata) = (protocol.clone(), Arc::clone(metadata));
         if let Some(Err(e)) = self.txns.get(NEXT_FRAGMENT).map(|txn| u32::try_from(txn.version)) {
             return Err(self.corrupt(format!("the version of {NEXT_FRAGMENT}: {e}")));
         }

@@ -12,9 +12,10 @@ use std::{
 };
 
 use super::{
-    TableLog, actions, looked_again,
+    TableLog, actions,
+    checkpoints::Start,
+    looked_again,
     names::{self, FOLDER, LogFile},
-    replay::Replay,
     state::TableState,
     whole_checkpoints,
 };
@@ -51,10 +52,7 @@ impl TableLog {
 
     async fn rebuild_once(&self, newest: &Arc<TableState>, version: u64) -> Result<Option<Arc<TableState>>> {
         let listed = self.store.list(FOLDER, None).await?;
-        let checkpoints = whole_checkpoints(&listed);
-        let start = checkpoints.keys().rfind(|(checkpoint, _)| *checkpoint <= version).copied();
-        // Default: without a checkpoint every version is needed from the first on.
-        let from = start.map_or(0, |(checkpoint, _)| checkpoint + 1);
+        let Start { replay, from, .. } = self.read_newest(&listed, version).await?;
         let wanted = |file: &crate::store::Listed| match LogFile::of(&file.path) {
             Some(LogFile::Commit(commit)) => (from..=version).contains(&commit).then_some(commit),
             _ => None,
@@ -63,7 +61,7 @@ impl TableLog {
         let missing = (from..=version).zip(commits.iter().copied().map(Some).chain(std::iter::repeat(None)));
         if let Some((missing, _)) = { missing }.find(|(expected, found)| Some(*expected) != *found) {
             // Whoever cleans up removes what stands before a later checkpoint.
-            if checkpoints.keys().any(|(checkpoint, _)| *checkpoint > missing) {
+            if whole_checkpoints(&listed).keys().any(|checkpoint| checkpoint.version > missing) {
                 return Ok(None);
             }
             return Err(StorageError::corrupt(
@@ -71,10 +69,6 @@ impl TableLog {
                 format!("version {missing} is missing, which version {version} is made of"),
             ));
         }
-        let replay = match start {
-            Some((checkpoint, parts)) => self.read_checkpoint(checkpoint, parts).await?,
-            None => Replay::new(self.store.url(), self.keep_millis()),
-        };
         let state = self.replay(replay, commits).await?;
         if state.id() != newest.id() {
             let why = format!("its version {version} is of another table, with the id {}", state.id());

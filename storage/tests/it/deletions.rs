@@ -1,7 +1,10 @@
 //! Deletion vectors, in the log and in files.
 
+use std::fs;
+
 use basalt_sip::Sip;
 use basalt_storage::{Change, Operation, Store};
+use serde_json::{Value, json};
 
 use crate::support::{append, commit, numbers, table};
 
@@ -71,4 +74,43 @@ async fn no_row_and_rows_that_are_not_there_cannot_be_deleted() {
         Change { remove: vec![0], deletions: vec![(0, Sip::from_sorted_ids(&[1]))], ..Change::default() };
     log.commit(&state, &both).await.unwrap_err();
     assert_eq!(log.load().await.unwrap().version(), 1);
+}
+
+#[tokio::test]
+async fn a_vector_is_found_by_an_absolute_path_in_the_folder_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap().join("a store");
+    let store = Store::open(root.to_str().unwrap()).unwrap();
+    let (log, state) = table(&store).await;
+    let state = append(&log, &state, 0..20_000).await.state;
+    let odd: Vec<u64> = (0..20_000).filter(|i| i * i % 5 == 1).collect();
+    let deletions = vec![(0, Sip::from_sorted_ids(&odd))];
+    let state = commit(&log, &state, &Change { deletions, ..Change::default() }).await.state;
+    let rows = numbers(&log, &state).await;
+
+    // Another writer has the same vector under another name, and says it by its absolute path.
+    let table = root.join("tables/t");
+    let entry = |version: u64| table.join(format!("_delta_log/{version:020}.json"));
+    let text = fs::read_to_string(entry(state.version())).unwrap();
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut add = lines.find(|line| line["add"].is_object()).unwrap()["add"].clone();
+    let old = add["deletionVector"].clone();
+    let is_vector = |name: &str| name.starts_with("deletion_vector_");
+    let mut names = fs::read_dir(&table).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let name = names.find(|name| is_vector(name)).unwrap();
+    fs::create_dir(table.join("50%")).unwrap();
+    fs::rename(table.join(name), table.join("50%/v.bin")).unwrap();
+    let uri = format!("file:{}/50%25/v.bin", table.display().to_string().replace(' ', "%20"));
+    add["deletionVector"]["storageType"] = json!("p");
+    add["deletionVector"]["pathOrInlineDv"] = json!(uri);
+    let remove = json!({"remove": {"path": add["path"], "dataChange": true, "deletionVector": old}});
+    fs::write(entry(state.version() + 1), format!("{remove}\n{}\n", json!({ "add": add }))).unwrap();
+
+    let state = log.load().await.unwrap();
+    assert_eq!(numbers(&log, &state).await, rows);
+    let file = &state.fragments().first().unwrap().file;
+    assert_eq!(log.verify(&state, file).await.unwrap().damage, []);
+    // A vacuum knows that it is needed.
+    log.vacuum(&state).await.unwrap();
+    assert_eq!(numbers(&log, &state).await, rows);
 }

@@ -71,9 +71,9 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         ("{\"add\":{\"path\":\"a\"}}".into(), "missing field"),
         (r#"{"protocol":{"minReaderVersion":4,"minWriterVersion":7}}"#.into(), "reader version 4"),
         (
-            r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["v2Checkpoint"]}}"#
+            r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["variantType"]}}"#
                 .into(),
-            "v2Checkpoint",
+            "variantType",
         ),
         (metadata(r#""delta.columnMapping.mode":"other""#), "columnMapping in mode other"),
         (metadata("").replace("parquet", "orc"), "orc"),
@@ -87,8 +87,10 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (add("a", r#","stats":"{""#), "statistics"),
         (add("a", &rows("18446744073709551615")), "number of fragments"),
         (add("a", &rows("5")), "file is missing"),
-        (add("../../etc/passwd", &rows("5")), "not a store"),
-        (add("%2e%2e/x", &rows("5")), "not a store"),
+        (add("../../etc/passwd", &rows("5")), "_delta_log: it names the data file \"../../etc/passwd\""),
+        (add("%2e%2e/x", &rows("5")), "no place below the table"),
+        (add("..//Users/x.parquet", &rows("5")), "no place below the table"),
+        (add("", &rows("5")), "no place below the table"),
         (add("/etc/passwd", &rows("5")), "outside of the table"),
         (add("file:///etc/passwd", &rows("5")), "outside of the table"),
         (add("s3://bucket/x", &rows("5")), "outside of the table"),
@@ -108,23 +110,45 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (add("a", &vector("i", example, 40, 5)), "6"),
         (add("a", &vector("u", "short", 40, 5)), "UUID"),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 5)), "file is missing"),
-        (add("a", &vector("u", "../^-aqEH.-t@S}K{vb[*k^", 40, 5)), "not a store"),
+        (
+            add("a", &vector("u", "../^-aqEH.-t@S}K{vb[*k^", 40, 5)),
+            "names the deletion vector \"..//deletion",
+        ),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", i32::MAX.unsigned_abs(), 5)), "limit"),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u32::MAX, 5)), "larger than the protocol has it"),
         (add("a", &vector("i", example, 40, u64::MAX)), "larger than the protocol has it"),
         (add("a", &rows("5")).replace(":9,", ":9223372036854775808,"), "larger than the protocol has it"),
-        (add("a", &vector("p", "/etc/passwd", 40, 5)), "outside of the table"),
+        (add("a", &vector("p", "/etc/passwd", 40, 5)), "outside of the table (/etc/passwd)"),
+        (add("a", &vector("p", "file:///etc/passwd", 40, 5)), "outside of the table"),
         (add("a", &vector("x", "", 40, 5)), "\"x\""),
     ] {
         let error = load(&[first.clone(), commit.clone()]).await.expect_err(&commit);
         assert!(error.contains(reason), "{commit}\n{error}");
     }
-    assert!(load(&[PROTOCOL.to_owned()]).await.unwrap_err().contains("no metadata"));
-    assert!(load(&[metadata("")]).await.unwrap_err().contains("no protocol"));
+    // What the log itself lacks is told before what it names is looked for.
+    for more in [String::new(), add("a", "")] {
+        let without = async |line: &str| load(&[format!("{line}\n{more}")]).await;
+        assert!(without(PROTOCOL).await.unwrap_err().contains("no metadata"));
+        assert!(without(&metadata("")).await.unwrap_err().contains("no protocol"));
+    }
     // What no reader has to know is passed over.
     let unknown =
         format!("{first}\n\n{{\"txn\":null,\"cdc\":{{}},\"domainMetadata\":{{\"domain\":\"x\"}}}}\n");
     load(&[unknown]).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_metadata_that_is_in_force_needs_a_schema() {
+    let whole = metadata("");
+    let (start, rest) = whole.split_once(r#""schemaString":""#).unwrap();
+    let (_, rest) = rest.split_once(r#"","partitionColumns""#).unwrap();
+    let bare = format!(r#"{start}"partitionColumns"{rest}"#);
+    let first = |metadata: &str| format!("{PROTOCOL}\n{metadata}\n");
+    load(&[first(&bare), whole.clone()]).await.unwrap();
+    for commits in [vec![first(&bare)], vec![first(&whole), bare.clone() + "\n" + &add("a", "")]] {
+        let error = load(&commits).await.unwrap_err();
+        assert!(error.contains("metadata of the log has no schemaString"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -23,4 +23,5 @@ mod retained;
 #[cfg(feature = "s3")]
 mod s3;
 mod support;
+mod v2_checkpoints;
 mod vacuum;
