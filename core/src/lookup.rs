@@ -13,7 +13,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     fragment::{array_of_keys, check_array, push_keys},
     invariant::{Invariant, count, index},
-    keys,
+    keys::{self, Native},
     limits::BLOCK_ROWS,
     schema::{DataType, Field, Reference},
     value::Value,
@@ -326,11 +326,22 @@ pub(crate) fn twice(reference: &Reference, key: Option<&Value>) -> Error {
 
 /// A key of one type as a key of another that it goes with; none where that cannot hold it.
 fn convert(key: i64, from: DataType, to: DataType) -> Option<i64> {
-    match (from == DataType::UInt64, to == DataType::UInt64) {
-        (false, true) => u64::try_from(key).ok().map(keys::of_u64),
-        (true, false) => i64::try_from(keys::to_u64(key)).ok(),
-        _ => Some(key),
-    }
+    let key = match (from == DataType::UInt64, to == DataType::UInt64) {
+        (false, true) => u64::try_from(key).ok().map(keys::of_u64)?,
+        (true, false) => i64::try_from(keys::to_u64(key)).ok()?,
+        _ => key,
+    };
+    let native = match to {
+        DataType::Int8 => Native::I8,
+        DataType::Int16 => Native::I16,
+        DataType::Int32 => Native::I32,
+        DataType::UInt8 => Native::U8,
+        DataType::UInt16 => Native::U16,
+        DataType::UInt32 => Native::U32,
+        _ => return Some(key),
+    };
+    let (least, greatest) = native.key_range();
+    (least..=greatest).contains(&key).then_some(key)
 }
 
 impl Distinct {
@@ -455,6 +466,20 @@ mod tests {
         assert_eq!(new(DataType::Int64).value(-1), Value::Null);
         assert_eq!(new(DataType::UInt64).value(keys::of_u64(u64::MAX)), Value::Int(900));
         assert_eq!(new(DataType::UInt64).range(), Some((-70, 900)));
+    }
+
+    #[test]
+    fn keys_that_the_column_cannot_hold_are_left_out() {
+        let keys = vec![1, 257, 3, -1, 1 << 40];
+        let batch =
+            rows(Arc::new(Int64Array::from(keys)), Arc::new(Int32Array::from(vec![10, 20, 30, 40, 50])));
+        for (column, kept) in [(DataType::UInt8, 2), (DataType::Int8, 3), (DataType::Int32, 4)] {
+            let types = (column, DataType::Int64);
+            let lookup =
+                Lookup::new(&reference(), types, DataType::Int32, std::slice::from_ref(&batch)).unwrap();
+            assert_eq!(lookup.value(1), Value::Int(10), "{column}");
+            assert_eq!(lookup.rows(column).unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), kept);
+        }
     }
 
     #[test]

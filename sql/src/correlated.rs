@@ -5,7 +5,7 @@
 mod dependent;
 mod keys;
 
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, collections::HashMap, sync::Arc};
 
 use datafusion::{
     common::{
@@ -14,7 +14,8 @@ use datafusion::{
     },
     functions_aggregate::{count::count_udaf, first_last::first_value_udaf},
     logical_expr::{
-        Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when,
+        Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit,
+        utils::split_conjunction, when,
     },
 };
 
@@ -38,6 +39,7 @@ pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
 
 /// Whether a plan has a correlated subquery with windows or limits, which the planner's own rules would take over the rows
 /// of all values at once, or one that a value is not to be in: they would have NULLs count where the subquery has no rows.
+/// So has one that is correlated by columns of one name: they are taken out of it by their names.
 pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
     let found = Cell::new(false);
     plan.apply_with_subqueries(|plan| {
@@ -45,6 +47,7 @@ pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
             if outer_columns(subquery).is_empty() {
                 return Ok(());
             }
+            found.set(found.get() || has_one_name(subquery)?);
             subquery.apply_with_subqueries(|plan| {
                 found.set(found.get() || matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_)));
                 Ok(TreeNodeRecursion::Continue)
@@ -78,6 +81,33 @@ pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found.get())
+}
+
+/// Whether two of the columns that a subquery gives, or compares with what is around it, have one name.
+fn has_one_name(subquery: &LogicalPlan) -> Result<bool> {
+    let mut named: HashMap<String, Expr> = HashMap::new();
+    let mut is_one = false;
+    let mut add = |name: &str, expr: &Expr| {
+        is_one |= named.insert(name.to_owned(), expr.clone()).is_some_and(|other| other != *expr);
+    };
+    if let LogicalPlan::Projection(projection) = subquery {
+        for (field, expr) in projection.schema.fields().iter().zip(&projection.expr) {
+            add(field.name(), &expr.clone().unalias());
+        }
+    }
+    subquery.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            for condition in
+                split_conjunction(expr).into_iter().filter(|condition| condition.contains_outer())
+            {
+                condition.column_refs().iter().for_each(|column| {
+                    add(&column.name, &Expr::Column((*column).clone()));
+                });
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(is_one)
 }
 
 fn refused(what: &str) -> datafusion::common::DataFusionError {
