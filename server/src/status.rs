@@ -9,13 +9,16 @@ use basalt_storage::StorageError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::{limits, trace};
+use crate::{limits, told::Told, trace};
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "basalt";
 
 /// By which `google.rpc.ErrorInfo` has the id of the request, as its log lines have it.
 const REQUEST_ID: &str = "request_id";
+
+/// Errors of the store that the log has.
+static TOLD: Told = Told::new();
 
 /// What a request comes to.
 pub(crate) type Result<T> = std::result::Result<T, RequestError>;
@@ -241,7 +244,8 @@ impl From<StorageError> for RequestError {
             // What is corrupt may be whole again when the store is mended.
             _ => ErrorReason::StoreUnavailable,
         };
-        if reason == ErrorReason::StoreUnavailable {
+        // Every look at the store, once a second for each table, may come to the same.
+        if reason == ErrorReason::StoreUnavailable && TOLD.is_due(&error.to_string()) {
             tracing::error!(%error, "the store failed");
         }
         let fault = match &error {
