@@ -44,6 +44,7 @@ mod state;
 mod status;
 mod tables;
 mod tls;
+mod told;
 mod trace;
 mod transport;
 mod units;

@@ -465,6 +465,10 @@ pub const LARGEST_LOAD_PART: u64 = 2;
 pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 /// How often the store is asked for what other nodes have committed.
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the log tells of an error that comes again as long as its cause lasts.
+pub const RETELL_INTERVAL: Duration = Duration::from_secs(60);
+/// Errors of which it is remembered that the log tells of them: of the store, and of each table.
+pub const TOLD_ERRORS: usize = 64;
 /// How often files that no version needs are removed, and how long after a start for the first time.
 pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// See [`VACUUM_INTERVAL`].

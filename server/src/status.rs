@@ -9,13 +9,16 @@ use basalt_storage::StorageError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::{limits, trace};
+use crate::{limits, told::Told, trace};
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "basalt";
 
 /// By which `google.rpc.ErrorInfo` has the id of the request, as its log lines have it.
 const REQUEST_ID: &str = "request_id";
+
+/// Errors of the store that the log has.
+static TOLD: Told = Told::new();
 
 /// What a request comes to.
 pub(crate) type Result<T> = std::result::Result<T, RequestError>;
@@ -29,21 +32,25 @@ pub(crate) struct RequestError {
     metadata: Vec<(&'static str, u64)>,
     /// The same request may succeed later, although its reason does not say so.
     later: bool,
-    /// The store did not answer.
-    outage: bool,
+    /// What is wrong with the store, where that is known.
+    fault: Option<Fault>,
+}
+
+/// What an error says of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It did not answer.
+    Outage,
+    /// A file is not there that should be. It may be on its way.
+    Missing,
+    /// What is there is not what it should be.
+    Damage,
 }
 
 impl RequestError {
     /// An error; `message` is a sentence for a person, without a full stop.
     pub(crate) fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            place: None,
-            metadata: Vec::new(),
-            later: false,
-            outage: false,
-        }
+        Self { reason, message: message.into(), place: None, metadata: Vec::new(), later: false, fault: None }
     }
 
     /// The client broke the rules of a method.
@@ -88,9 +95,24 @@ impl RequestError {
         Self { message, ..self }
     }
 
+    /// The same error for another reason.
+    pub(crate) fn with_reason(self, reason: ErrorReason) -> Self {
+        Self { reason, ..self }
+    }
+
     /// The store did not answer, which says nothing of what is there.
     pub(crate) fn is_outage(&self) -> bool {
-        self.outage
+        self.fault == Some(Fault::Outage)
+    }
+
+    /// A file of the store is not there, which may come later.
+    pub(crate) fn is_of_missing(&self) -> bool {
+        self.fault == Some(Fault::Missing)
+    }
+
+    /// A file of the store is not what it should be: waiting does not help.
+    pub(crate) fn is_of_damage(&self) -> bool {
+        self.fault == Some(Fault::Damage)
     }
 
     /// What is in the store is not what it should be, or the store does not answer.
@@ -157,7 +179,7 @@ impl RequestError {
             None => (status.message().to_owned(), None),
         };
         let later = details.retry_info().is_some();
-        Some(Self { reason, message, place, metadata: Vec::new(), later, outage: false })
+        Some(Self { reason, message, place, metadata: Vec::new(), later, fault: None })
     }
 
     /// What went wrong while a message was read: what tonic invents itself, and why its bytes were not taken. `None` for
@@ -204,7 +226,7 @@ impl From<Error> for RequestError {
             place: error.place().map(ToOwned::to_owned),
             metadata: Vec::new(),
             later: error.is_passing(),
-            outage: false,
+            fault: None,
         }
     }
 }
@@ -222,10 +244,16 @@ impl From<StorageError> for RequestError {
             // What is corrupt may be whole again when the store is mended.
             _ => ErrorReason::StoreUnavailable,
         };
-        if reason == ErrorReason::StoreUnavailable {
+        // Every look at the store, once a second for each table, may come to the same.
+        if reason == ErrorReason::StoreUnavailable && TOLD.is_due(&error.to_string()) {
             tracing::error!(%error, "the store failed");
         }
-        Self { outage: error.is_outage(), ..Self::new(reason, error.to_string()) }
+        let fault = match &error {
+            StorageError::Missing { .. } => Some(Fault::Missing),
+            StorageError::Corrupt { .. } => Some(Fault::Damage),
+            error => error.is_outage().then_some(Fault::Outage),
+        };
+        Self { fault, ..Self::new(reason, error.to_string()) }
     }
 }
 

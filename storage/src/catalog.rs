@@ -378,15 +378,34 @@ impl CatalogLog {
         Ok(Created { catalog: state, entry, log: log.keeping(self.keep), table })
     }
 
-    /// Attaches the table of another writer under a name, read-only, by its address.
+    /// Reads the log of another writer's table by its address, to be attached under a name. Its errors are of that table,
+    /// and not of the catalog.
     ///
     /// # Errors
-    /// Those of [`create`](Self::create), and of [`TableLog::load`].
-    pub async fn attach(&self, state: &Arc<CatalogState>, name: &str, url: &str) -> Result<Created> {
+    /// A name that is none, or taken, is [`StorageError::Invalid`]; those of [`TableLog::load`].
+    pub async fn look_at(
+        &self,
+        state: &CatalogState,
+        name: &str,
+        url: &str,
+    ) -> Result<(TableLog, Arc<TableState>)> {
         check_name(name).map_err(|e| e.at("name"))?;
         state.check_free(name)?;
         let log = TableLog::new(Store::open_existing_in(Arc::clone(self.store.environment()), url)?);
         let table = log.load().await?;
+        Ok((log, table))
+    }
+
+    /// Attaches the table of another writer that was [looked at](Self::look_at) under a name, read-only.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create).
+    pub async fn attach(
+        &self,
+        state: &Arc<CatalogState>,
+        name: &str,
+        (log, table): (TableLog, Arc<TableState>),
+    ) -> Result<Created> {
         let location = log.store().url().to_owned();
         let (id, delta_id) = (self.store.new_id(), Some(table.id().to_owned()));
         let entry = TableEntry { name: name.to_owned(), id, location, attached: true, delta_id };

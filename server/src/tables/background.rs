@@ -124,8 +124,12 @@ impl Tables {
     }
 
     async fn follow_store(self, stored: Arc<Stored>) {
-        if let Err(error) = self.refresh_since(&stored.table, self.shared.now()).await {
-            tracing::warn!(table = stored.table.name(), error = error.message(), "cannot follow");
+        match self.refresh_since(&stored.table, self.shared.now()).await {
+            Ok(()) => stored.told.forget(),
+            Err(error) if stored.told.is_due(error.message()) => {
+                tracing::warn!(table = stored.table.name(), error = error.message(), "cannot follow");
+            }
+            Err(_) => {}
         }
     }
 

@@ -343,10 +343,15 @@ impl Tables {
                 "a server that keeps its tables in memory alone attaches none; start it with a store";
             return Err(RequestError::new(ErrorReason::InvalidStore, message));
         };
-        let attached = durable.log.attach(&durable.state(), name, url).await;
+        let found = durable.log.look_at(&durable.state(), name, url).await;
+        let found = found.map_err(|e| unreadable::cannot_attach(e.into()).at("url"))?;
+        let attached = durable.log.attach(&durable.state(), name, found).await;
         let created = attached.map_err(|e| RequestError::from(e).at("url"))?;
         let (version, entry) = (created.catalog.version(), created.entry.clone());
-        let added = self.take_in_own(durable, created).await;
+        let added = self.take_in_own(durable, created).await.map_err(|error| match error.is_of_store() {
+            true => unreadable::cannot_attach(error).at("url"),
+            false => error,
+        });
         match &added {
             Ok(_) => self.shared.peers().catalog_changed(version).await,
             // What cannot be loaded is not attached.

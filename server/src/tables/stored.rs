@@ -17,7 +17,7 @@ use super::{
     Durable, Shared, columns::other_columns, commit::Write, files::Files, follow::Followed,
     fragments::snapshot_of, load::expected_bytes, pins::Pins,
 };
-use crate::{limits, status::RequestError};
+use crate::{limits, status::RequestError, told::Told};
 
 /// See the module.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Stored {
     /// Held while the table goes to another version: across calls to the store, and never across one to a peer.
     pub(super) advancing: tokio::sync::Mutex<()>,
     pub(super) followed: Mutex<Followed>,
+    /// Why it could not be followed, as far as the log has it.
+    pub(super) told: Told,
     pub(super) files: Files,
     /// What retention hides is to be freed.
     pub(super) expires: AtomicBool,
@@ -79,6 +81,7 @@ impl Stored {
             queue,
             advancing: tokio::sync::Mutex::default(),
             followed: Mutex::default(),
+            told: Told::default(),
             files: Files::new(state.version()),
             expires: AtomicBool::new(true),
             states: RwLock::new(States { newest: state, older: VecDeque::new() }),

@@ -28,6 +28,15 @@ pub(super) struct LeftOut {
     pause: Duration,
 }
 
+/// The error of a request to attach a table of which a file is missing or damaged: what is at the address is no whole
+/// table, and whether it will be nobody waits for.
+pub(super) fn cannot_attach(error: RequestError) -> RequestError {
+    match error.is_of_missing() || error.is_of_damage() {
+        true => error.with_reason(ErrorReason::InvalidStore),
+        false => error,
+    }
+}
+
 /// The error of requests for a table whose log cannot be read.
 pub(super) fn cannot_open(entry: &TableEntry, error: StorageError) -> RequestError {
     match entry.attached {
@@ -87,10 +96,14 @@ pub(super) fn unreadable(table: &str, error: StorageError) -> RequestError {
     }
 }
 
-/// The error of requests for a table whose newest version cannot be taken in.
+/// The error of requests for a table whose newest version cannot be taken in. A file that is missing may come behind the
+/// version that names it; what is damaged stays so.
 pub(super) fn newest(table: &str, error: RequestError) -> RequestError {
     let message = format!("the newest version of table {table:?} cannot be read: {}", error.message());
-    error.with_message(message)
+    match error.is_of_damage() {
+        true => RequestError::new(ErrorReason::TableDamaged, message),
+        false => error.with_message(message),
+    }
 }
 
 impl Tables {

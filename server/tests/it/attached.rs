@@ -336,13 +336,13 @@ async fn columns_that_cannot_be_taken_are_an_error_that_names_them() {
 
     // Another type, which the rows that stay do not have.
     theirs.commit(&[theirs.metadata(vec![plain("a", "long"), plain("k", "date")], "none")]);
-    let told = refused(&server, "t", ErrorReason::StoreUnavailable).await;
+    let told = refused(&server, "t", ErrorReason::TableDamaged).await;
     assert!(told.contains("column \"k\""), "{told}");
     other().await;
 
     // A server that starts says the same.
     let server = restart(server, &store).await;
-    let told = refused(&server, "t", ErrorReason::StoreUnavailable).await;
+    let told = refused(&server, "t", ErrorReason::TableDamaged).await;
     assert!(told.contains("column \"k\""), "{told}");
     theirs.commit(&[theirs.metadata(columns(), "none")]);
     version(&server, "t", 4).await;
@@ -504,6 +504,65 @@ async fn a_table_that_is_gone_is_an_error_until_it_is_back() {
     refused(&server, "t", ErrorReason::TableNotFound).await;
     server.numbers("t", [5]).await;
     assert_eq!(sum_of(&server).await.unwrap(), [5]);
+}
+
+#[tokio::test]
+async fn a_version_that_comes_before_its_file_is_served_once_the_file_is_there() {
+    let (store, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut theirs = Theirs::new(&folder.path().join("t"), "early");
+    let server = at(&store).await;
+    let file = theirs.add(&[("a", longs([1, 2]))]);
+    theirs.commit(&[theirs.metadata(vec![plain("a", "long")], "none"), file]);
+    server.client.attach_table("t", theirs.url()).await.unwrap();
+    let file = theirs.add(&[("a", longs([3]))]);
+    let (path, away) =
+        (theirs.folder.join(file["add"]["path"].as_str().unwrap()), folder.path().join("away"));
+    std::fs::rename(&path, &away).unwrap();
+    theirs.commit(&[file]);
+    let sum_of = async || one(server.client.query("t").select([sum(col("a"))])).await.ok();
+    let told = refused(&server, "t", ErrorReason::StoreUnavailable).await;
+    assert!(told.contains("file is missing"), "{told}");
+    std::fs::rename(&away, &path).unwrap();
+    until("the file is there", async || sum_of().await.filter(|found| *found == [6])).await;
+}
+
+#[tokio::test]
+async fn what_is_no_whole_table_is_not_attached() {
+    let (store, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let server = at(&store).await;
+    let table = |name: &str| {
+        let mut theirs = Theirs::new(&folder.path().join(name), "broken");
+        let file = theirs.add(&[("a", longs([1, 2]))]);
+        theirs.commit(&[theirs.metadata(vec![plain("a", "long")], "none"), file.clone()]);
+        (theirs, file)
+    };
+    let refused = async |theirs: &Theirs, why: &str| {
+        let error = server.client.attach_table("t", theirs.url()).await.unwrap_err();
+        assert_eq!(error.reason(), ErrorReason::InvalidStore, "{error}");
+        assert!(error.to_string().contains(why) && error.to_string().contains("at url"), "{error}");
+    };
+    // A file is missing, or is none.
+    let (theirs, file) = table("file");
+    let path = theirs.folder.join(file["add"]["path"].as_str().unwrap());
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    refused(&theirs, "file is missing").await;
+    std::fs::write(&path, vec![7; bytes.len()]).unwrap();
+    refused(&theirs, "no Parquet file").await;
+    // A version is missing; there is no metadata; there is no schema in it.
+    let (mut theirs, _) = table("version");
+    theirs.version = 2;
+    theirs.commit(&[json!({"txn": {"appId": "x", "version": 1}})]);
+    refused(&theirs, "version 1 is missing").await;
+    let mut theirs = Theirs::new(&folder.path().join("metadata"), "broken");
+    theirs.commit(&[]);
+    refused(&theirs, "no metadata").await;
+    let (mut theirs, _) = table("schema");
+    let mut metadata = theirs.metadata(vec![plain("a", "long")], "none");
+    metadata["metaData"].as_object_mut().unwrap().remove("schemaString");
+    theirs.commit(&[metadata]);
+    refused(&theirs, "no schemaString").await;
+    assert!(server.client.list_all_tables().await.unwrap().0.is_empty());
 }
 
 #[tokio::test]

@@ -90,7 +90,8 @@ async fn a_table_of_another_store_is_attached_and_followed() {
 
     let ours = CatalogLog::new(stores[1].clone(), KEEP);
     let empty = ours.load().await.unwrap();
-    let attached = ours.attach(&empty, "copy", made.log.store().url()).await.unwrap();
+    let found = ours.look_at(&empty, "copy", made.log.store().url()).await.unwrap();
+    let attached = ours.attach(&empty, "copy", found).await.unwrap();
     assert!(attached.entry.attached);
     assert_eq!(numbers(&attached.log, &attached.table).await, [1, 2]);
     append(&made.log, &state, [3]).await;
@@ -101,7 +102,7 @@ async fn a_table_of_another_store_is_attached_and_followed() {
     let detached = ours.remove(&attached.catalog, "copy").await.unwrap();
     ours.vacuum(&detached).await.unwrap();
     assert_eq!(numbers(&made.log, &made.log.load().await.unwrap()).await, [1, 2, 3]);
-    assert!(matches!(ours.attach(&empty, "x", "/no/such/folder").await, Err(StorageError::Address { .. })));
+    assert!(matches!(ours.look_at(&empty, "x", "/no/such/folder").await, Err(StorageError::Address { .. })));
     let no_table = stores[1].url().to_owned();
-    assert!(matches!(ours.attach(&detached, "x", &no_table).await, Err(StorageError::NoTable { .. })));
+    assert!(matches!(ours.look_at(&detached, "x", &no_table).await, Err(StorageError::NoTable { .. })));
 }

@@ -64,7 +64,8 @@ async fn tables_without_a_catalog_are_refused_and_kept() {
         assert!(catalog.vacuum(state).await.is_err());
     }
     assert!(catalog.remove(&state, "t").await.is_err());
-    assert!(catalog.attach(&state, "new", made.log.store().url()).await.is_err());
+    let found = catalog.look_at(&state, "new", made.log.store().url()).await.unwrap();
+    assert!(catalog.attach(&state, "new", found).await.is_err());
     assert_eq!(files(folder.path()), before);
 
     // Nor does it take another store's catalog for its own.
