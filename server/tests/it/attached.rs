@@ -515,8 +515,8 @@ async fn a_version_that_comes_before_its_file_is_served_once_the_file_is_there()
     theirs.commit(&[theirs.metadata(vec![plain("a", "long")], "none"), file]);
     server.client.attach_table("t", theirs.url()).await.unwrap();
     let file = theirs.add(&[("a", longs([3]))]);
-    let (path, away) =
-        (theirs.folder.join(file["add"]["path"].as_str().unwrap()), folder.path().join("away"));
+    let path = theirs.folder.join(file["add"]["path"].as_str().unwrap());
+    let away = folder.path().join("away");
     std::fs::rename(&path, &away).unwrap();
     theirs.commit(&[file]);
     let sum_of = async || one(server.client.query("t").select([sum(col("a"))])).await.ok();
@@ -549,14 +549,7 @@ async fn what_is_no_whole_table_is_not_attached() {
     refused(&theirs, "file is missing").await;
     std::fs::write(&path, vec![7; bytes.len()]).unwrap();
     refused(&theirs, "no Parquet file").await;
-    // A version is missing; there is no metadata; there is no schema in it.
-    let (mut theirs, _) = table("version");
-    theirs.version = 2;
-    theirs.commit(&[json!({"txn": {"appId": "x", "version": 1}})]);
-    refused(&theirs, "version 1 is missing").await;
-    let mut theirs = Theirs::new(&folder.path().join("metadata"), "broken");
-    theirs.commit(&[]);
-    refused(&theirs, "no metadata").await;
+    // The metadata has no schema.
     let (mut theirs, _) = table("schema");
     let mut metadata = theirs.metadata(vec![plain("a", "long")], "none");
     metadata["metaData"].as_object_mut().unwrap().remove("schemaString");

@@ -174,6 +174,7 @@ impl Column {
     /// Whether runs of a block are decoded alone. Who leaps to rows of one block again and again reads it faster decoded.
     fn leaps(&self, block: usize, runs: usize) -> bool {
         let before = LEAPS.get().filter(|(id, last, _)| (*id, *last) == (self.id, block));
+        // Default: none was decoded before the first leap.
         let runs = before.map_or(0, |(_, _, runs)| runs) + runs;
         LEAPS.set(Some((self.id, block, runs)));
         before.is_none() || runs <= self.runs.per_block() / LEFT_OUT
