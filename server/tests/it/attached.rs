@@ -520,8 +520,7 @@ async fn a_version_that_comes_before_its_file_is_served_once_the_file_is_there()
     std::fs::rename(&path, &away).unwrap();
     theirs.commit(&[file]);
     let sum_of = async || one(server.client.query("t").select([sum(col("a"))])).await.ok();
-    let told = refused(&server, "t", ErrorReason::StoreUnavailable).await;
-    assert!(told.contains("file is missing"), "{told}");
+    assert!(refused(&server, "t", ErrorReason::StoreUnavailable).await.contains("file is missing"));
     std::fs::rename(&away, &path).unwrap();
     until("the file is there", async || sum_of().await.filter(|found| *found == [6])).await;
 }
@@ -549,7 +548,6 @@ async fn what_is_no_whole_table_is_not_attached() {
     refused(&theirs, "file is missing").await;
     std::fs::write(&path, vec![7; bytes.len()]).unwrap();
     refused(&theirs, "no Parquet file").await;
-    // The metadata has no schema.
     let (mut theirs, _) = table("schema");
     let mut metadata = theirs.metadata(vec![plain("a", "long")], "none");
     metadata["metaData"].as_object_mut().unwrap().remove("schemaString");
