@@ -239,12 +239,13 @@ impl Tables {
         // A table is in the catalog once it can be read.
         let has_more = stored.begin(progress).await?;
         self.shared.request_log.restore(&table, self.shared.environment.wall(), state.requests().cloned());
-        self.shared.catalog.insert(Arc::clone(&table))?;
-        self.forget_unreadable(durable, entry.number());
-        tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
+        // Whoever finds it in the catalog finds here how it is kept.
         let mut tables = durable.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.shared.catalog.insert(Arc::clone(&table))?;
         tables.insert(table.id(), Arc::clone(&stored));
         drop(tables);
+        self.forget_unreadable(durable, entry.number());
+        tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
         if has_more {
             tokio::spawn(async move { stored.read_late().await });
         }

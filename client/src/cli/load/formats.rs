@@ -87,7 +87,8 @@ impl Formats {
         })
     }
 
-    fn moment(&self, text: &str) -> Option<Time> {
+    /// The same of a text that has a time: dates alone are not taken for timestamps unasked.
+    pub(super) fn moment(&self, text: &str) -> Option<Time> {
         if self.times.is_empty() {
             return parse_time(text);
         }

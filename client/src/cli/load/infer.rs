@@ -203,7 +203,7 @@ impl Guess {
         };
         self.bool = self.bool && (text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false"));
         self.date = self.date && options.formats.date(text).is_some();
-        self.timestamp = self.timestamp && options.formats.timestamp(text).is_some();
+        self.timestamp = self.timestamp && options.formats.moment(text).is_some();
         self.time = self.time && parse_time_of_day(text).is_some();
         if self.number {
             match number(text) {
