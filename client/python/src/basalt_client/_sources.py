@@ -19,8 +19,8 @@ from .errors import InvalidData
 
 _ROWS = 1 << 16
 
-# Those of `basalt load`: in columns of text NA is a text. PyArrow has but one list for all columns, and keeps all of them as
-# texts in columns of text.
+# Those of `basalt load`: in columns of text NA is a text. PyArrow has one list for all columns, and keeps all of them
+# as texts in columns of text.
 _CSV_NULLS = ["", "NULL", r"\N", "NA"]
 _CSV_NULLS_OF_TEXT = pa.array(["", "NULL", r"\N"])
 # How much of a CSV or of JSON lines decides the types of its columns.
