@@ -39,15 +39,17 @@ pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
 
 /// Whether a plan has a correlated subquery with windows or limits, which the planner's own rules would take over the rows
 /// of all values at once, or one that a value is not to be in: they would have NULLs count where the subquery has no rows.
-/// So has one that is correlated by columns of one name: they are taken out of it by their names.
+/// So has one that is correlated by columns of one name: they are taken out of it by their names. And one in the condition of a
+/// join, which they would put above one side as if it read no other.
 pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
     let found = Cell::new(false);
     plan.apply_with_subqueries(|plan| {
+        let of_join = matches!(plan, LogicalPlan::Join(_));
         let look = |subquery: &LogicalPlan| -> Result<()> {
             if outer_columns(subquery).is_empty() {
                 return Ok(());
             }
-            found.set(found.get() || has_one_name(subquery)?);
+            found.set(found.get() || of_join || has_one_name(subquery)?);
             subquery.apply_with_subqueries(|plan| {
                 found.set(found.get() || matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_)));
                 Ok(TreeNodeRecursion::Continue)

@@ -37,17 +37,19 @@ pub(crate) struct Translator<'a> {
 impl Translator<'_> {
     /// A condition; `None`: the engine has none that means the same.
     pub(crate) fn filter(&self, expr: &df::Expr) -> Option<Filter> {
-        self.filter_at(expr, 0)
+        self.filter_at(expr, 0, false)
     }
 
-    fn filter_at(&self, expr: &df::Expr, depth: usize) -> Option<Filter> {
+    /// In a condition that is negated NULL selects what true selects, which is nothing.
+    fn filter_at(&self, expr: &df::Expr, depth: usize, negated: bool) -> Option<Filter> {
         if depth > DEPTH {
             return None;
         }
         match expr {
             df::Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
                 Operator::And | Operator::Or => {
-                    let both = vec![self.filter_at(left, depth + 1)?, self.filter_at(right, depth + 1)?];
+                    let side = |side| self.filter_at(side, depth + 1, negated);
+                    let both = vec![side(left)?, side(right)?];
                     if *op == Operator::And { all(both) } else { Some(Filter::Or(both)) }
                 }
                 op => {
@@ -55,7 +57,9 @@ impl Translator<'_> {
                     Some(Filter::Compare(op, self.compared(left, depth)?, self.compared(right, depth)?))
                 }
             },
-            df::Expr::Not(inner) => Some(Filter::Not(Box::new(self.filter_at(inner, depth + 1)?))),
+            df::Expr::Not(inner) => {
+                Some(Filter::Not(Box::new(self.filter_at(inner, depth + 1, !negated)?)))
+            }
             df::Expr::IsNull(inner) => Some(Filter::IsNull(self.any_column(inner)?)),
             df::Expr::IsNotNull(inner) => {
                 Some(Filter::Not(Box::new(Filter::IsNull(self.any_column(inner)?))))
@@ -96,8 +100,10 @@ impl Translator<'_> {
                 let truth = Expr::Literal(Literal::Bool(true));
                 (self.type_of(expr)? == Logical::Bool).then(|| Filter::Compare(CompareOp::Eq, column, truth))
             }
-            df::Expr::Literal(ScalarValue::Boolean(Some(constant)), _) => Some(Filter::Constant(*constant)),
-            df::Expr::Alias(alias) => self.filter_at(&alias.expr, depth),
+            df::Expr::Literal(ScalarValue::Boolean(constant), _) => {
+                Some(Filter::Constant(constant.unwrap_or(negated)))
+            }
+            df::Expr::Alias(alias) => self.filter_at(&alias.expr, depth, negated),
             _ => None,
         }
     }

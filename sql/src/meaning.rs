@@ -13,7 +13,8 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, SortExpr, cast,
+        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr,
+        Subquery, cast,
         expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
         lit,
@@ -137,6 +138,20 @@ fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
     *keys = apart;
 }
 
+/// Gives a subquery's column that has no table a name that is another expression's no more: where IN is one of several
+/// conditions the planner would have the column twice.
+fn named(subquery: &mut Subquery) -> Result<bool> {
+    const NAME: &str = "basalt_in";
+    let Some(Expr::Column(column)) = subquery.subquery.head_output_expr()? else { return Ok(false) };
+    if column.relation.is_some() {
+        return Ok(false);
+    }
+    let column = Expr::Column(column).alias(NAME);
+    let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([column])?.build()?;
+    subquery.subquery = Arc::new(plan);
+    Ok(true)
+}
+
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::Negative(inner) => {
@@ -210,7 +225,8 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             transformed(Expr::InList(InList { expr, list, negated }), changed)
         }
         Expr::InSubquery(mut of) => {
-            let changed = coerce::compared(&mut of.expr, &mut of.subquery, schema)?;
+            let changed =
+                coerce::compared(&mut of.expr, &mut of.subquery, schema)? | named(&mut of.subquery)?;
             transformed(Expr::InSubquery(of), changed)
         }
         Expr::SetComparison(mut of) => {

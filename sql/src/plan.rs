@@ -8,7 +8,7 @@ use basalt_core::{
     query::{Expr as Value, Filter, Query, SelectItem},
 };
 use datafusion::{
-    common::{DataFusionError, config::ConfigOptions},
+    common::{DataFusionError, SchemaError, config::ConfigOptions},
     execution::{
         FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions, runtime_env::RuntimeEnv,
@@ -505,8 +505,27 @@ async fn of_optimised(
     session.query_planner().create_physical_plan(optimised, session).await
 }
 
-/// The plan of a statement. Columns of one list that would have the same name get others.
-pub(crate) async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+/// Whether a statement has no plan because columns of a list have one name.
+fn has_one_name(error: &DataFusionError) -> bool {
+    if let DataFusionError::SchemaError(error, _) = error.find_root() {
+        return matches!(
+            **error,
+            SchemaError::AmbiguousReference { .. }
+                | SchemaError::DuplicateQualifiedField { .. }
+                | SchemaError::DuplicateUnqualifiedField { .. }
+        );
+    }
+    error.to_string().contains("require unique expression names")
+}
+
+/// The plan of a statement, before any rule.
+pub(crate) async fn logical(session: &SessionState, statement: Statement) -> Result<LogicalPlan> {
+    // What columns are is known from here on: subqueries are told apart by it.
+    meaning::settled(named(session, statement).await?).map_err(unplanned)
+}
+
+/// What a statement is planned to. Columns of one list that would have the same name get others.
+pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;
     let mut planned = session.statement_to_plan(statement.clone()).await;
@@ -519,14 +538,13 @@ pub(crate) async fn logical(session: &SessionState, mut statement: Statement) ->
         planned = session.statement_to_plan(statement.clone()).await;
     }
     let planned = match planned {
-        Err(error) if error.to_string().contains("require unique expression names") => {
+        Err(error) if has_one_name(&error) => {
             dialect::name_apart(&mut statement);
             session.statement_to_plan(statement).await
         }
         planned => planned,
     };
-    // What columns are is known from here on: subqueries are told apart by it.
-    planned.and_then(meaning::settled).map_err(unplanned)
+    planned.map_err(unplanned)
 }
 
 /// The leaves that the engine runs.

@@ -225,14 +225,22 @@ fn has_columns(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// `*` with what the planner has not.
-fn is_special(options: &ast::WildcardAdditionalOptions) -> bool {
+/// `*` with what the planner has not: of several tables it leaves out no column that two of them have.
+fn is_special(options: &ast::WildcardAdditionalOptions, of_several: bool) -> bool {
+    let leaves_out = options.opt_exclude.is_some() || options.opt_except.is_some();
+    if leaves_out && of_several {
+        return true;
+    }
     let parts = match &options.opt_exclude {
         Some(ast::ExcludeSelectItem::Single(name)) => name.0.len() > 1,
         Some(ast::ExcludeSelectItem::Multiple(names)) => names.iter().any(|name| name.0.len() > 1),
         None => false,
     };
     options.opt_rename.is_some() || options.opt_ilike.is_some() || parts
+}
+
+fn is_of_several(select: &Select) -> bool {
+    select.from.len() > 1 || select.from.iter().any(|table| !table.joins.is_empty())
 }
 
 fn wants(select: &Select) -> bool {
@@ -244,7 +252,8 @@ fn wants(select: &Select) -> bool {
         || select.selection.as_ref().is_some_and(has_columns)
         || select.projection.iter().any(|item| match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => has_columns(expr),
-            SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => is_special(options),
+            SelectItem::Wildcard(options) => is_special(options, is_of_several(select)),
+            SelectItem::QualifiedWildcard(_, options) => is_special(options, false),
             _ => false,
         })
 }
@@ -303,12 +312,13 @@ fn order(query: &mut Query, columns: &[Column]) -> Result<()> {
 
 fn put(select: &mut Select, columns: &[Column]) -> Result<()> {
     let mut items = Vec::new();
+    let of_several = is_of_several(select);
     for item in std::mem::take(&mut select.projection) {
         match item {
-            SelectItem::Wildcard(options) if is_special(&options) => {
+            SelectItem::Wildcard(options) if is_special(&options, of_several) => {
                 items.extend(of_options(&options, None, columns)?.into_iter().map(item_of));
             }
-            SelectItem::QualifiedWildcard(kind, options) if is_special(&options) => {
+            SelectItem::QualifiedWildcard(kind, options) if is_special(&options, false) => {
                 let ast::SelectItemQualifiedWildcardKind::ObjectName(table) = &kind else {
                     return Err(Error::unsupported("RENAME or ILIKE of the fields of an expression"));
                 };
@@ -358,6 +368,10 @@ fn put(select: &mut Select, columns: &[Column]) -> Result<()> {
 }
 
 fn item_of(chosen: Chosen) -> SelectItem {
+    // Columns of two tables may have one name.
+    if chosen.is_column() {
+        return SelectItem::UnnamedExpr(chosen.expr);
+    }
     SelectItem::ExprWithAlias { expr: chosen.expr, alias: Ident::with_quote('"', chosen.called) }
 }
 

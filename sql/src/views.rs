@@ -91,8 +91,8 @@ impl Read {
             if !is_query(&parsed.statement) {
                 return Err(Error::invalid(format!("view {name:?} is no query")));
             }
-            let planned = session.statement_to_plan(parsed.statement).await;
-            let plan = planned.map_err(|error| within(name, &crate::plan::unplanned(error)))?;
+            let planned = crate::plan::named(session, parsed.statement).await;
+            let plan = planned.map_err(|error| within(name, &error))?;
             crate::plan::verify(&plan)?;
             plan.schema().fields().iter().for_each(|field| names.add(field.name()));
             add(name, Arc::new(ViewTable::new(plan, None)));

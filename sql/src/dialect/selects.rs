@@ -321,7 +321,11 @@ impl VisitorMut for Apart {
             }
             let expr = match (expr, &item) {
                 (Some(expr), _) => expr,
-                (None, SelectItem::UnnamedExpr(expr)) if *times > 1 => expr.clone(),
+                (None, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. })
+                    if *times > 1 =>
+                {
+                    expr.clone()
+                }
                 _ => continue,
             };
             *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };

@@ -1,6 +1,7 @@
 //! RIGHT, FULL and ASOF JOIN with USING: a column that is joined by is that of the side that is there, and the last one of an
 //! ASOF JOIN is an inequality. The planner would take that of the left side, and what is equal, so that such joins, and those
-//! beside them, are joins by ON here. And columns of other joins with USING, where a query around may have some of their names.
+//! beside them, are joins by ON here; so are several joins by one column. And columns of other joins with USING, where a query
+//! around may have some of their names.
 
 use std::ops::ControlFlow;
 
@@ -85,11 +86,26 @@ struct Reworded {
     joins: Vec<JoinOperator>,
 }
 
-/// What a select with such joins is; `None`: it has none.
+/// What a select with such joins is; `None`: it has none, or the planner knows them.
 fn reworded(select: &Select) -> Result<Option<Reworded>> {
-    if !select.from.iter().any(|table| table.joins.iter().any(is_apart)) {
-        return Ok(None);
+    if select.from.iter().any(|table| table.joins.iter().any(is_apart)) {
+        return by_on(select).map(Some);
     }
+    Ok(if select.from.iter().any(|table| joins_often(&table.joins)) { by_on(select).ok() } else { None })
+}
+
+/// Whether more than two joins are by one column, whose name the planner then finds ambiguous.
+fn joins_often(joins: &[ast::Join]) -> bool {
+    let columns = joins.iter().filter_map(|join| match constraint_of(&join.join_operator)? {
+        (JoinConstraint::Using(columns), _) => Some(columns),
+        _ => None,
+    });
+    let names = columns.flatten().filter_map(|column| column.0.first()?.as_ident());
+    let names: Vec<&Ident> = names.collect();
+    names.iter().any(|name| names.iter().filter(|other| is_named(name, other)).count() > 2)
+}
+
+fn by_on(select: &Select) -> Result<Reworded> {
     let [table] = select.from.as_slice() else { return Err(refused("beside other tables")) };
     let (mut merged, mut joins): (Vec<Merged>, _) = (Vec::new(), Vec::with_capacity(table.joins.len()));
     for (at, join) in table.joins.iter().enumerate() {
@@ -132,7 +148,7 @@ fn reworded(select: &Select) -> Result<Option<Reworded>> {
             (Side::Left, _) => JoinOperator::Join(on),
         });
     }
-    Ok(Some(Reworded { merged, joins }))
+    Ok(Reworded { merged, joins })
 }
 
 fn joined(left: &Expr, right: &Expr, side: Side) -> Result<Expr> {

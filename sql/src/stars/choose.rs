@@ -71,6 +71,13 @@ pub(super) struct Chosen {
     groups: Vec<String>,
 }
 
+impl Chosen {
+    /// Whether it is a column by its name.
+    pub(super) fn is_column(&self) -> bool {
+        self.called == self.name && matches!(self.expr, Expr::CompoundIdentifier(_) | Expr::Identifier(_))
+    }
+}
+
 fn chosen((table, name): &Column) -> Chosen {
     let quoted = |name: &String| Ident::with_quote('"', name.clone());
     let expr = match table {
@@ -123,19 +130,20 @@ pub(super) fn of_options(
         |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
     let is_table =
         |of: &Option<String>, name: &str| of.as_ref().is_some_and(|of| of.eq_ignore_ascii_case(name));
-    let excluded: Vec<(Option<String>, String)> = match &options.opt_exclude {
+    let mut excluded: Vec<(Option<String>, String)> = match &options.opt_exclude {
         None => Vec::new(),
         Some(ast::ExcludeSelectItem::Single(name)) => vec![split(name)],
         Some(ast::ExcludeSelectItem::Multiple(names)) => names.iter().map(split).collect(),
     };
+    if let Some(except) = &options.opt_except {
+        let names = std::iter::once(&except.first_element).chain(&except.additional_elements);
+        excluded.extend(names.map(|name| (None, name.value.clone())));
+    }
     let is_out = |(of, name): &(Option<String>, String), column: &Column| {
         column.1.eq_ignore_ascii_case(name) && of.as_ref().is_none_or(|of| is_table(&column.0, of))
     };
     if let Some((_, name)) = excluded.iter().find(|out| !columns.iter().any(|column| is_out(out, column))) {
         return Err(Error::invalid(format!("* EXCLUDE: no column {name:?}")));
-    }
-    if options.opt_except.is_some() {
-        return Err(Error::unsupported("* EXCEPT beside RENAME or in COLUMNS"));
     }
     let table = table.and_then(last);
     let mut all = Vec::new();
