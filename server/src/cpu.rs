@@ -7,6 +7,8 @@
 //! [`WINDOW`](basalt_core::limits::WINDOW) blocks at a time to its pool, which takes them in the order in which they
 //! come: so long queries take turns.
 
+mod admission;
+
 use std::{
     marker::PhantomData,
     sync::{
@@ -23,12 +25,13 @@ use basalt_proto::v1::ErrorReason;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::{
     sync::{
-        OwnedSemaphorePermit, Semaphore,
         mpsc::{self, error::TrySendError},
         oneshot,
     },
     time::{Instant, sleep, timeout, timeout_at},
 };
+
+use admission::{Admission, Held, Patience, Refused};
 
 use crate::{
     Error,
@@ -54,11 +57,10 @@ pub(crate) struct Cpu {
 #[derive(Debug)]
 struct Lane {
     pool: Arc<ThreadPool>,
-    permits: Arc<Semaphore>,
+    permits: Arc<Admission>,
     /// For parts of the queries of a cluster. A query that waits for its parts holds a permit of the others, so
     /// that nodes whose queries wait for each other's parts always get on.
-    parts: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    parts: Arc<Admission>,
 }
 
 impl Lane {
@@ -81,9 +83,8 @@ impl Lane {
             .map_err(|e| Error::Start(e.to_string()))?;
         Ok(Self {
             pool: Arc::new(pool),
-            permits: Arc::new(Semaphore::new(concurrent)),
-            parts: Arc::new(Semaphore::new(concurrent)),
-            waiting: AtomicUsize::new(0),
+            permits: Admission::new(concurrent),
+            parts: Admission::new(concurrent),
         })
     }
 }
@@ -92,7 +93,7 @@ impl Lane {
 #[derive(Debug)]
 pub(crate) struct Permit {
     class: Class,
-    _held: OwnedSemaphorePermit,
+    _held: Held,
 }
 
 impl Cpu {
@@ -121,12 +122,12 @@ impl Cpu {
 
     /// Queries of a class that hold a permit.
     pub(crate) fn running(&self, class: Class) -> usize {
-        self.concurrent.saturating_sub(self.lane(class).permits.available_permits())
+        self.concurrent.saturating_sub(self.lane(class).permits.free())
     }
 
     /// Queries of a class that wait for a permit.
     pub(crate) fn waiting(&self, class: Class) -> usize {
-        self.lane(class).waiting.load(Ordering::Relaxed)
+        self.lane(class).permits.waiting()
     }
 
     /// A control with which a long query does its work on its pool, and hands its answer out on the thread that runs it.
@@ -138,19 +139,17 @@ impl Cpu {
         }
     }
 
-    /// Waits for the permit of a query that has given its own back.
+    /// Waits for the permit of a query that has given its own back, on a thread that may wait.
     ///
     /// # Errors
     /// [`ErrorKind::DeadlineExceeded`].
-    pub(crate) fn admit_again(
+    pub(crate) fn wait_again(
         &self,
         may_wait: &MayWait,
         class: Class,
         deadline: Instant,
     ) -> basalt_core::error::Result<Permit> {
-        let permit = timeout_at(deadline, Arc::clone(&self.lane(class).permits).acquire_owned());
-        let permit = may_wait.wait(permit).ok().and_then(Result::ok);
-        let permit = permit.map(|held| Permit { class, _held: held });
+        let permit = may_wait.wait(self.admit_again(class, deadline)).ok();
         permit.ok_or_else(|| EngineError::new(ErrorKind::DeadlineExceeded, "the deadline passed"))
     }
 
@@ -223,31 +222,40 @@ impl Cpu {
 
     /// Waits for the permit of a part.
     pub(crate) async fn admit_part(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
-        let permit = timeout_at(deadline, Arc::clone(&self.lane(class).parts).acquire_owned()).await;
-        let held = permit.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())?;
-        Ok(Permit { class, _held: held })
+        self.begun(&self.lane(class).parts, class, deadline).await
     }
 
-    /// Waits for a permit: not past the deadline, a short query not long, and not with too many others of its class.
+    /// Waits for the permit of a query that has given its own back, or begins another part of its work: it is not turned
+    /// away, as what was done for it would be lost.
+    pub(crate) async fn admit_again(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
+        self.begun(&self.lane(class).permits, class, deadline).await
+    }
+
+    async fn begun(
+        &self,
+        permits: &Arc<Admission>,
+        class: Class,
+        deadline: Instant,
+    ) -> Result<Permit, RequestError> {
+        let held = permits.take(deadline, Patience::Begun).await;
+        Ok(Permit { class, _held: held.map_err(|_| RequestError::deadline())? })
+    }
+
+    /// Waits for a permit: not past the deadline, and a short query not long. One that would wait for nothing is turned
+    /// away at once.
     pub(crate) async fn admit(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
-        let lane = self.lane(class);
-        if let Ok(held) = Arc::clone(&lane.permits).try_acquire_owned() {
-            return Ok(Permit { class, _held: held });
-        }
-        let overloaded = || {
-            let message = format!("{} queries run and others wait; try again later", self.concurrent);
-            RequestError::new(ErrorReason::Overloaded, message)
-                .with("concurrent_queries", self.concurrent as u64)
+        let (until, patience) = match class {
+            Class::Short => (class.patience(deadline), Patience::Burst),
+            Class::Long => (deadline, Patience::Deadline),
         };
-        let waiting = Waiting::new(&lane.waiting);
-        if waiting.before >= limits::WAITING_QUERIES {
-            return Err(overloaded());
-        }
-        let until = class.patience(deadline);
-        match timeout_at(until, Arc::clone(&lane.permits).acquire_owned()).await {
-            Ok(held) => Ok(Permit { class, _held: held.map_err(|_| RequestError::internal())? }),
-            Err(_) if until == deadline => Err(RequestError::deadline()),
-            Err(_) => Err(overloaded()),
+        match self.lane(class).permits.take(until, patience).await {
+            Ok(held) => Ok(Permit { class, _held: held }),
+            Err(Refused::Late) if until == deadline => Err(RequestError::deadline()),
+            Err(_) => {
+                let message = format!("{} queries run and others wait; try again later", self.concurrent);
+                Err(RequestError::new(ErrorReason::Overloaded, message)
+                    .with("concurrent_queries", self.concurrent as u64))
+            }
         }
     }
 }

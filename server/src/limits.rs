@@ -206,6 +206,8 @@ pub const SHORT_BATCH_BYTES: usize = 64 << 10;
 pub const LONG_NICE: i32 = 5;
 /// Queries of a class that wait for their turn; more are refused at once.
 pub const WAITING_QUERIES: usize = 1024;
+/// Where hardly any query of a time as long as this found a permit the queue is a standing one, and not a burst that passes.
+pub const QUEUE_WINDOW: Duration = Duration::from_millis(50);
 /// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
 /// until its deadline.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -116,7 +116,7 @@ impl Outlet for Queued<'_> {
         if self.writer.is_full()? {
             self.permit = None;
             self.writer.wait(self.may_wait, self.deadline)?;
-            self.permit = Some(self.cpu.admit_again(self.may_wait, self.class, self.deadline)?);
+            self.permit = Some(self.cpu.wait_again(self.may_wait, self.class, self.deadline)?);
         }
         self.writer.push(piece)
     }

@@ -204,7 +204,10 @@ impl Query {
         let class = bound.class();
         let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let mut slot = slot.with_memory(&self.0.memory, deadline).await?;
-        let permit = self.0.cpu.admit(class, deadline).await?;
+        let permit = match class {
+            Class::Short => self.0.cpu.admit_again(class, deadline).await?,
+            Class::Long => self.0.cpu.admit(class, deadline).await?,
+        };
         slot.running = call.take_running();
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
         on_own_thread_as(&self.0.environment, class, move |may_wait| {

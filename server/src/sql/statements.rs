@@ -178,7 +178,7 @@ impl RowsOfStatement {
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let _permit = match self.permit.take() {
             Some(permit) => permit,
-            None => self.state.cpu.admit(self.class, self.deadline).await?,
+            None => self.state.cpu.admit_again(self.class, self.deadline).await?,
         };
         let next = async { self.answer.next().await.map_err(error) };
         let next = self.stop.until(self.deadline, next).await??;

@@ -94,7 +94,10 @@ impl Turn {
 
     async fn change(&self, class: Class) -> Result<()> {
         self.held().permit = None;
-        let permit = self.state.cpu.admit(class, self.deadline).await?;
+        let permit = match class {
+            Class::Short => self.state.cpu.admit_again(class, self.deadline).await?,
+            Class::Long => self.state.cpu.admit(class, self.deadline).await?,
+        };
         self.hold(|held| (held.class, held.permit) = (class, Some(permit)))
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Tally {
     pub(super) latencies: Latencies,
     /// The others, by reason.
     pub(super) errors: BTreeMap<String, u64>,
+    /// Of those.
+    pub(super) failures: Latencies,
     /// Further tries of both.
     pub(super) retries: u64,
 }
@@ -58,7 +60,8 @@ pub(super) struct Wrong {
 impl Recorder {
     pub(super) fn new() -> Result<Self, CliError> {
         let latencies = latencies()?;
-        let tally = Tally { latencies: latencies.clone(), errors: BTreeMap::new(), retries: 0 };
+        let failures = latencies.clone();
+        let tally = Tally { latencies: latencies.clone(), errors: BTreeMap::new(), failures, retries: 0 };
         Ok(Self {
             tallies: Operation::ALL.map(|_| Mutex::new(tally.clone())),
             late: Mutex::new(latencies),
@@ -78,7 +81,10 @@ impl Recorder {
         tally.retries += retries;
         match outcome {
             Ok(()) => tally.latencies.saturating_record(nanoseconds(latency)),
-            Err(failure) => *tally.errors.entry(failure.reason()).or_default() += 1,
+            Err(failure) => {
+                tally.failures.saturating_record(nanoseconds(latency));
+                *tally.errors.entry(failure.reason()).or_default() += 1;
+            }
         }
     }
 

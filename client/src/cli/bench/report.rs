@@ -172,6 +172,7 @@ impl Report {
             "retries": tally.retries,
             "per_second": self.per_second(tally.latencies.len()),
             "latency_us": microseconds(&tally.latencies),
+            "failed_us": microseconds(&tally.failures),
         })
     }
 
