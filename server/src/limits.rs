@@ -208,6 +208,10 @@ pub const LONG_NICE: i32 = 5;
 pub const WAITING_QUERIES: usize = 1024;
 /// Where hardly any query of a time as long as this found a permit the queue is a standing one, and not a burst that passes.
 pub const QUEUE_WINDOW: Duration = Duration::from_millis(50);
+/// Queries by which that is judged, at least, unless they come seldom.
+pub const QUEUE_SAMPLE: u32 = 16;
+/// Where long queries hold a permit for longer than this they wait for each other whatever the queue.
+pub const QUEUE_TURN: Duration = Duration::from_millis(250);
 /// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
 /// until its deadline.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,9 +3,10 @@
 //! Permits are handed out in the order in which they were asked for. A burst waits: it is over when it has been served. A
 //! queue that does not empty is another thing: whoever joins it makes all wait longer, in the end for answers that nobody
 //! waits for any more, and nothing is gained. So arrivals are counted by windows of time, and after one in which hardly
-//! anybody found a permit the queue is taken for a standing one: it is kept as short as keeps the threads busy, and all
-//! others are turned away at once. Bursts and standing queues are told apart in controlled delay (Nichols and Jacobson,
-//! "Controlling queue delay", 2012); Maurer ("Fail at scale", 2015) describes its use at the door of a server.
+//! anybody found a permit the queue is taken for a standing one: then only so many are let in as keep the threads busy, and
+//! all others are turned away at once, until most are let in again. Bursts and standing queues are told apart in controlled
+//! delay (Nichols and Jacobson, "Controlling queue delay", 2012); Maurer ("Fail at scale", 2015) describes its use at the door
+//! of a server. What takes long anyway is waited for: it is turned away where its turn would come after its deadline.
 
 use std::{
     collections::VecDeque,
@@ -55,9 +56,11 @@ impl Window {
         Self { since, arrived: 0, at_once: 0 }
     }
 
-    /// Whether those who came have met a queue, but for one in ten.
-    fn met_a_queue(&self) -> bool {
-        self.arrived > 0 && self.at_once <= self.arrived / 10
+    /// Whether there is a queue that does not empty, by what those who came have met. One that is kept short lets in as many
+    /// as can be served, which is half of them and less where twice as many come.
+    fn met_a_queue(&self, was_standing: bool) -> bool {
+        let share = if was_standing { self.arrived * 2 / 3 } else { self.arrived / 10 };
+        self.arrived > 0 && self.at_once <= share
     }
 }
 
@@ -91,7 +94,7 @@ pub(super) enum Refused {
 pub(super) enum Patience {
     /// A burst before it, and no standing queue.
     Burst,
-    /// Whatever lets it begin before its time is over.
+    /// The same; and any queue of what takes long, from which its turn comes before its time is over.
     Deadline,
     /// What was begun is to be ended.
     Begun,
@@ -129,13 +132,13 @@ impl Admission {
             let mut inner = self.inner();
             let now = Instant::now();
             inner.arrives(now);
+            if self.turns_away(&inner, now, until, patience) {
+                return Err(Refused::Crowded);
+            }
             if inner.free > 0 {
                 inner.free -= 1;
                 inner.window.at_once += 1;
                 return Ok(Held { admission: Some(Arc::clone(self)), since: now });
-            }
-            if self.turns_away(&inner, now, until, patience) {
-                return Err(Refused::Crowded);
             }
             let (sender, turn) = oneshot::channel();
             inner.waits(sender);
@@ -145,12 +148,16 @@ impl Admission {
     }
 
     fn turns_away(&self, inner: &Inner, now: Instant, until: Instant, patience: Patience) -> bool {
+        // Two of four for each thread: one runs, and the other does when it has ended.
+        let keeps_busy = self.permits.div_ceil(2);
+        let inside = self.permits - inner.free + inner.present;
+        let is_crowded = inner.is_standing && inside >= keeps_busy;
         let is_full = inner.present >= limits::WAITING_QUERIES;
         match patience {
-            // As many wait as keep the threads busy until others have come.
-            Patience::Burst => is_full || (inner.is_standing && inner.present >= self.permits.div_ceil(4)),
+            Patience::Burst => is_crowded || is_full,
+            Patience::Deadline if inner.turn <= limits::QUEUE_TURN => is_crowded || is_full,
             Patience::Deadline => {
-                let turns = (inner.present + 1) as f64 / self.permits as f64;
+                let turns = inner.present as f64 / self.permits as f64;
                 is_full || inner.turn.mul_f64(turns) > until.saturating_duration_since(now)
             }
             Patience::Begun => false,
@@ -178,9 +185,11 @@ impl Admission {
 impl Inner {
     fn arrives(&mut self, now: Instant) {
         let past = now.saturating_duration_since(self.window.since);
-        if past >= limits::QUEUE_WINDOW {
-            // Nothing is known of a time in which nobody came.
-            self.is_standing = past < 2 * limits::QUEUE_WINDOW && self.window.met_a_queue();
+        let is_enough = self.window.arrived >= limits::QUEUE_SAMPLE || past >= 10 * limits::QUEUE_WINDOW;
+        if past >= limits::QUEUE_WINDOW && is_enough {
+            // Nothing is known of a long time in which hardly anybody came.
+            let is_known = past < 20 * limits::QUEUE_WINDOW;
+            self.is_standing = is_known && self.window.met_a_queue(self.is_standing);
             self.window = Window::new(now);
         }
         self.window.arrived += 1;
@@ -305,11 +314,15 @@ mod tests {
         advance(Duration::from_secs(2)).await;
         drop(held);
         let _held = admission.take(in_seconds(9), Patience::Deadline).await.unwrap();
+        let same = Arc::clone(&admission);
+        let waits = tokio::spawn(async move { same.take(in_seconds(9), Patience::Deadline).await });
+        while admission.waiting() == 0 {
+            sleep(MILLI).await;
+        }
         let came = Instant::now();
         let refused = admission.take(in_seconds(1), Patience::Deadline).await.unwrap_err();
         assert_eq!((refused, came.elapsed()), (Refused::Crowded, Duration::ZERO));
-        let refused = admission.take(in_seconds(9), Patience::Deadline).await.unwrap_err();
-        assert_eq!((refused, came.elapsed()), (Refused::Late, Duration::from_secs(9)));
+        assert_eq!(waits.await.unwrap().unwrap_err(), Refused::Late);
     }
 
     #[tokio::test(start_paused = true)]
