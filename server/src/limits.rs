@@ -210,6 +210,8 @@ pub const WAITING_QUERIES: usize = 1024;
 pub const QUEUE_WINDOW: Duration = Duration::from_millis(50);
 /// Queries by which that is judged, at least, unless they come seldom.
 pub const QUEUE_SAMPLE: u32 = 16;
+/// How long a query waits in a standing queue, at most; who would wait longer is refused.
+pub const QUEUE_TARGET: Duration = Duration::from_millis(100);
 /// Where long queries hold a permit for longer than this they wait for each other whatever the queue.
 pub const QUEUE_TURN: Duration = Duration::from_millis(250);
 /// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
