@@ -77,9 +77,9 @@ def main():
         print("| operation | load | a second | answered a second | of the peak | p50 ms | p99 ms | refused: p99 ms | errors |")
         print("|---|--:|--:|--:|--:|--:|--:|--:|---|")
         for operation in arguments.operations.split(","):
-            # Columns that are read often get faster forms, and with them the peak is another.
-            for _ in range(2):
-                peak = server.bench(operation, arguments.rows, arguments.seconds)["operations"][0]["per_second"]
+            # Columns that are read often get faster forms where a processor has time for it.
+            server.bench(operation, arguments.rows, arguments.seconds, rate=20)
+            peak = server.bench(operation, arguments.rows, arguments.seconds)["operations"][0]["per_second"]
             print(f"| {operation} | peak | | {peak:.0f} | 100 % | | | | |", flush=True)
             for factor in FACTORS:
                 report = server.bench(operation, arguments.rows, arguments.seconds, peak * factor)
