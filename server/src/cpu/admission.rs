@@ -228,7 +228,7 @@ mod tests {
 
     /// Requests that come at a pace, and how long each has waited for its permit; `None`: it was turned away.
     async fn load(admission: &Arc<Admission>, requests: usize, every: Duration) -> Vec<Option<Duration>> {
-        let processor = Arc::new(tokio::sync::Mutex::new(()));
+        let processor = Admission::new(1);
         let mut all = Vec::with_capacity(requests);
         for _ in 0..requests {
             let (admission, processor) = (Arc::clone(admission), Arc::clone(&processor));
@@ -236,7 +236,7 @@ mod tests {
                 let came = Instant::now();
                 let held = admission.take(in_seconds(60), Patience::Burst).await.ok()?;
                 let waited = came.elapsed();
-                let working = processor.lock().await;
+                let working = processor.take(in_seconds(600), Patience::Begun).await;
                 sleep(WORK).await;
                 drop((working, held));
                 Some(waited)
@@ -285,14 +285,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn clients_that_wait_for_their_answers_are_served() {
         let admission = Admission::new(4);
-        let processor = Arc::new(tokio::sync::Mutex::new(()));
+        let processor = Admission::new(1);
         let mut clients = JoinSet::new();
         for _ in 0..8 {
             let (admission, processor) = (Arc::clone(&admission), Arc::clone(&processor));
             clients.spawn(async move {
                 for _ in 0..200 {
                     let held = admission.take(in_seconds(60), Patience::Burst).await.unwrap();
-                    let working = processor.lock().await;
+                    let working = processor.take(in_seconds(600), Patience::Begun).await;
                     sleep(WORK).await;
                     drop((working, held));
                 }
