@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     id: u64,
     /// For answers that may wait to be read.
     pub(crate) answers: ByClass<Arc<Semaphore>>,
+    /// Queries that have not begun to be answered.
+    asking: AtomicUsize,
     /// Answers that were given up unread and whose last message it still has to take.
     abandoned: AtomicUsize,
     close: CancellationToken,
@@ -28,6 +30,7 @@ impl Connection {
         Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             answers: ByClass::new(answers(), answers()),
+            asking: AtomicUsize::new(0),
             abandoned: AtomicUsize::new(0),
             close: CancellationToken::new(),
         })
@@ -36,6 +39,12 @@ impl Connection {
     /// No other connection of this process has it.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// A query comes, which is counted until its answer begins.
+    pub(crate) fn asks(self: &Arc<Self>) -> Asking {
+        let before = self.asking.fetch_add(1, Ordering::Relaxed);
+        Asking { connection: Arc::clone(self), is_alone: before == 0 }
     }
 
     /// Cancelled when the connection is to be closed.
@@ -64,5 +73,25 @@ impl Connection {
     /// Whether it has answers that were given up.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A query that has not begun to be answered.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    connection: Arc<Connection>,
+    is_alone: bool,
+}
+
+impl Asking {
+    /// Whether there was no other one on its connection when it came.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.connection.asking.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -214,7 +214,7 @@ impl Cpu {
         control: Control,
         job: impl FnOnce(&Control) -> Result<T, RequestError> + Send + 'static,
     ) -> Result<T, RequestError> {
-        let permit = self.admit(Class::Long, deadline).await?;
+        let permit = self.admit(Class::Long, deadline, true).await?;
         let stop = StopOnDrop::new(&control);
         let running = self.run_query(permit, control, move |control| job(&control));
         stop.until(deadline, running).await?
@@ -242,11 +242,18 @@ impl Cpu {
     }
 
     /// Waits for a permit: not past the deadline, and a short query not long. One that would wait for nothing is turned
-    /// away at once.
-    pub(crate) async fn admit(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
+    /// away at once. A client with one question at a time waits in any queue: it makes no other longer.
+    pub(crate) async fn admit(
+        &self,
+        class: Class,
+        deadline: Instant,
+        is_alone: bool,
+    ) -> Result<Permit, RequestError> {
         let (until, patience) = match class {
+            Class::Short if is_alone => (class.patience(deadline), Patience::Queue),
             Class::Short => (class.patience(deadline), Patience::Burst),
-            Class::Long => (deadline, Patience::Deadline),
+            Class::Long if is_alone => (deadline, Patience::Deadline),
+            Class::Long => (deadline, Patience::BurstOrLong),
         };
         match self.lane(class).permits.take(until, patience).await {
             Ok(held) => Ok(Permit { class, _held: held }),
@@ -480,7 +487,7 @@ mod tests {
     async fn a_job_that_panics_gives_its_permit_back() {
         let cpu = Cpu::new(1, 1, process()).unwrap();
         for class in [Class::Short, Class::Long].into_iter().cycle().take(6) {
-            let permit = cpu.admit(class, soon()).await.unwrap();
+            let permit = cpu.admit(class, soon(), true).await.unwrap();
             let panics = |_: Control| -> Result<(), RequestError> { panic!("wanted") };
             let error = cpu.run_query(permit, Control::default(), panics).await.unwrap_err();
             assert_eq!(error.reason(), "INTERNAL");
@@ -494,7 +501,7 @@ mod tests {
         let cpu = Arc::new(Cpu::new(1, 1, process()).unwrap());
         let (end, ended) = mpsc::channel::<()>();
         // The thread of the pool is taken, the permit of queries, that of parts, and others wait for them.
-        let held = cpu.admit(Class::Long, soon()).await.unwrap();
+        let held = cpu.admit(Class::Long, soon(), true).await.unwrap();
         let part = cpu.admit_part(Class::Long, soon()).await.unwrap();
         let same = Arc::clone(&cpu);
         let busy = tokio::spawn(async move { same.run(move || ended.recv()).await });
@@ -504,7 +511,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         for _ in 0..3 {
-            let permit = cpu.admit(Class::Short, soon()).await.unwrap();
+            let permit = cpu.admit(Class::Short, soon(), true).await.unwrap();
             assert_eq!(cpu.run_query(permit, Control::default(), |_| Ok(7)).await.unwrap(), 7);
             let permit = cpu.admit_part(Class::Short, soon()).await.unwrap();
             assert_eq!(cpu.run_query(permit, Control::default(), |_| Ok(8)).await.unwrap(), 8);
@@ -520,7 +527,7 @@ mod tests {
     async fn a_long_query_has_a_thread_of_its_own() {
         let cpu = Cpu::new(1, 2, process()).unwrap();
         for (class, in_pool) in [(Class::Short, true), (Class::Long, false)] {
-            let permit = cpu.admit(class, soon()).await.unwrap();
+            let permit = cpu.admit(class, soon(), true).await.unwrap();
             let where_it_runs = |_: Control| Ok(rayon::current_thread_index().is_some());
             let told = cpu.run_query(permit, Control::default(), where_it_runs).await.unwrap();
             assert_eq!(told, in_pool, "{class:?}");
@@ -531,7 +538,7 @@ mod tests {
     #[tokio::test]
     async fn long_queries_are_admitted_in_their_order() {
         let cpu = Arc::new(Cpu::new(1, 1, process()).unwrap());
-        let first = cpu.admit(Class::Long, soon()).await.unwrap();
+        let first = cpu.admit(Class::Long, soon(), true).await.unwrap();
         let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         let mut all = tokio::task::JoinSet::new();
         for n in 0..100 {
@@ -564,7 +571,7 @@ mod tests {
             assert_eq!(cpu.run_as(class, niceness).await.unwrap(), wanted, "{class:?}: the pool");
             let own = on_own_thread_as(&process(), class, |_| niceness()).await.unwrap();
             assert_eq!(own, wanted, "{class:?}: a thread of its own");
-            let permit = cpu.admit(class, soon()).await.unwrap();
+            let permit = cpu.admit(class, soon(), true).await.unwrap();
             let query = cpu.run_query(permit, Control::default(), |_| Ok(niceness())).await.unwrap();
             assert_eq!(query, wanted, "{class:?}: a query");
         }

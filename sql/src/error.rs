@@ -9,7 +9,7 @@ use datafusion::{
     sql::sqlparser::parser::ParserError,
 };
 
-use crate::similar;
+use crate::{elsewhere, similar};
 
 /// What a statement comes to.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -150,7 +150,9 @@ fn of(error: &DataFusionError) -> Error {
         DataFusionError::Plan(message)
         | DataFusionError::Configuration(message)
         | DataFusionError::NotImplemented(message)
-        | DataFusionError::Execution(message) => Error::invalid(sentence(message)),
+        | DataFusionError::Execution(message) => {
+            Error::invalid(elsewhere::told(message).unwrap_or_else(|| sentence(message)))
+        }
         DataFusionError::ArrowError(error, _) => of_arrow(error),
         DataFusionError::IoError(error) if error.kind() == std::io::ErrorKind::StorageFull => {
             let message = "the disk has no room for what the statement has no memory for";

@@ -24,6 +24,7 @@ mod describe;
 mod dialect;
 mod digests;
 pub mod distributed;
+mod elsewhere;
 mod engine;
 mod entries;
 mod error;

@@ -25,6 +25,7 @@ use crate::{
     command::Command,
     copy::CopyFile,
     define::{self, NewView},
+    elsewhere,
     engine::{Request, Shared},
     error::{Error, Result},
     headings::Headings,
@@ -417,7 +418,8 @@ async fn keys(
 }
 
 fn no_table(name: &str, known: &[String]) -> Error {
-    let meant = similar::hint(name, known.iter().map(String::as_str));
+    let similar = || similar::hint(name, known.iter().map(String::as_str));
+    let meant = elsewhere::of_table(name).unwrap_or_else(similar);
     Error::new(ErrorKind::TableNotFound, format!("no table {name:?}{meant}"))
 }
 

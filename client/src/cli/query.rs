@@ -56,7 +56,15 @@ pub struct QueryArgs {
     pub sets: SetArgs,
 }
 
+/// Ctrl-C gives the query up, which stops it on the server too and leaves no half of a file.
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
+    tokio::select! {
+        done = answered(args, connect) => done,
+        _ = tokio::signal::ctrl_c() => Err(CliError::GivenUp),
+    }
+}
+
+async fn answered(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let select = parse(&args.sql);
     let filters = args.sets.filters()?;
     args.output.as_deref().map(export::kind).transpose()?;

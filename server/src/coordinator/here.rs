@@ -43,7 +43,7 @@ pub(crate) async fn coordinate<T: Send + 'static>(
     control: Control,
     job: impl FnOnce(&State, &Control) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let permit = state.cpu.admit(Class::Long, deadline).await?;
+    let permit = state.cpu.admit(Class::Long, deadline, true).await?;
     let stop = StopOnDrop::new(&control);
     let (environment, state) = (Arc::clone(&state.environment), Arc::clone(state));
     let running = on_own_thread_as(&environment, Class::Long, move |may_wait| {

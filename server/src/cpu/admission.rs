@@ -4,8 +4,8 @@
 //! queue that does not empty is another thing: whoever joins it makes all wait longer, in the end for answers that nobody
 //! waits for any more, and nothing is gained. So arrivals are counted by windows of time, and after one in which hardly
 //! anybody found a permit the queue is taken for a standing one: it may grow until it takes as long as people do not notice,
-//! and who comes then is turned away at once. Clients that ask one question after the other have such queues without ever
-//! coming to that. Bursts and standing queues are told apart in controlled delay (Nichols and Jacobson, "Controlling queue
+//! and who comes then is turned away at once, unless it is the only question of its connection: clients that ask one after
+//! the other have such queues, and make them no longer. Bursts and standing queues are told apart in controlled delay (Nichols and Jacobson, "Controlling queue
 //! delay", 2012); Maurer ("Fail at scale", 2015) describes its use at the door of a server. What takes long anyway is waited
 //! for: it is turned away where its turn would come after its deadline.
 
@@ -94,6 +94,10 @@ pub(super) enum Patience {
     /// A burst before it, and a standing queue that is short.
     Burst,
     /// The same; and any queue of what takes long, from which its turn comes before its time is over.
+    BurstOrLong,
+    /// Any queue.
+    Queue,
+    /// Any queue from which its turn comes before its time is over.
     Deadline,
     /// What was begun is to be ended.
     Begun,
@@ -153,8 +157,9 @@ impl Admission {
         let is_full = inner.present >= limits::WAITING_QUERIES;
         match patience {
             Patience::Burst => is_crowded || is_full,
-            Patience::Deadline if inner.turn <= limits::QUEUE_TURN => is_crowded || is_hopeless || is_full,
-            Patience::Deadline => is_hopeless || is_full,
+            Patience::BurstOrLong if inner.turn <= limits::QUEUE_TURN => is_crowded || is_hopeless || is_full,
+            Patience::Queue => is_full,
+            Patience::BurstOrLong | Patience::Deadline => is_hopeless || is_full,
             Patience::Begun => false,
         }
     }
@@ -281,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Many clients, each of which waits for its answer before it asks again, are no overload.
+    /// Some clients, each of which waits for its answer before it asks again, are no overload.
     #[tokio::test(start_paused = true)]
     async fn clients_that_wait_for_their_answers_are_served() {
         let admission = Admission::new(4);

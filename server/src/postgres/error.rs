@@ -175,7 +175,7 @@ fn of_query(message: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if has(&["not supported", "unsupported", "not implemented", "not yet implemented"]) {
         "0A000"
-    } else if has(&["invalid function", "does not support", "no function matches", "failed to coerce"]) {
+    } else if has(&["no function", " takes ", "does not support", "failed to coerce"]) {
         "42883"
     } else if has(&["ambiguous"]) {
         "42702"
@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(told(ErrorKind::MemoryLimit, "no memory"), "53200");
         assert_eq!(told(ErrorKind::WriteConflict, "again"), "40001");
         assert_eq!(told(ErrorKind::InvalidQuery, "expected an expression, found FROM"), "42601");
-        assert_eq!(told(ErrorKind::InvalidQuery, "invalid function 'f'"), "42883");
+        assert_eq!(told(ErrorKind::InvalidQuery, "no function \"f\""), "42883");
+        assert_eq!(told(ErrorKind::InvalidQuery, "sum takes numbers, not Utf8"), "42883");
         assert_eq!(told(ErrorKind::InvalidQuery, "TABLESAMPLE is not supported"), "0A000");
 
         let sql = "SELECT\n  é, nothing";

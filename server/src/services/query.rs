@@ -18,6 +18,7 @@ use crate::{
     cache::Purpose,
     call::Call,
     class::Class,
+    connection::Asking,
     convert,
     coordinator::{self, Coordinator, Nodes as _, Pinned, Reach, coordinate, explained},
     cpu::{StopOnDrop, clock, on_own_thread_as},
@@ -125,7 +126,8 @@ impl Query {
         // Binding takes less time than the way to a pool and back, unless there is much to bind or to prune.
         let table = (job.pinned.version.rows(), job.pinned.fragments.len());
         let here = Class::is_light_to_bind(request.encoded_len(), [table]);
-        let permit = self.0.cpu.admit(Class::Short, deadline).await?;
+        let asking = call.connection().asks();
+        let permit = self.0.cpu.admit(Class::Short, deadline, asking.is_alone()).await?;
         let (job, bound) = match here {
             true => {
                 let bound = job.bind(request)?;
@@ -147,7 +149,7 @@ impl Query {
                         Class::Short => permit,
                         Class::Long => {
                             drop(permit);
-                            self.0.cpu.admit(Class::Long, deadline).await?
+                            self.0.cpu.admit(Class::Long, deadline, asking.is_alone()).await?
                         }
                     };
                     let run = self.0.cpu.run_query(permit, job.control.clone(), move |control| {
@@ -167,7 +169,7 @@ impl Query {
                 (job, bound)
             }
         };
-        self.stream(call, job, bound, stop, deadline).await
+        self.stream(call, job, bound, stop, (deadline, &asking)).await
     }
 
     /// A small answer, which needs a slot only where many others are unread.
@@ -199,14 +201,14 @@ impl Query {
         job: Job,
         bound: Bound,
         stop: StopOnDrop,
-        deadline: Instant,
+        (deadline, asking): (Instant, &Asking),
     ) -> Result<Begun, RequestError> {
         let class = bound.class();
         let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let mut slot = slot.with_memory(&self.0.memory, deadline).await?;
         let permit = match class {
             Class::Short => self.0.cpu.admit_again(class, deadline).await?,
-            Class::Long => self.0.cpu.admit(class, deadline).await?,
+            Class::Long => self.0.cpu.admit(class, deadline, asking.is_alone()).await?,
         };
         slot.running = call.take_running();
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());

@@ -209,7 +209,7 @@ async fn a_short_statement_waits_for_no_long_one() {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut held = Vec::new();
         for _ in 0..state.cpu.concurrent() {
-            held.push(state.cpu.admit(Class::Long, deadline).await.unwrap());
+            held.push(state.cpu.admit(Class::Long, deadline, true).await.unwrap());
         }
         for (sql, answer) in [
             ("SELECT n FROM t WHERE k = 1", 10),

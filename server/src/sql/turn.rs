@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     class::Class,
-    connection::Connection,
+    connection::{Asking, Connection},
     cpu::Permit,
     readers::Slot,
     state::State,
@@ -20,6 +20,7 @@ use crate::{
 pub(super) struct Turn {
     state: Arc<State>,
     connection: Arc<Connection>,
+    is_alone: bool,
     deadline: Instant,
     held: Mutex<Held>,
 }
@@ -42,6 +43,8 @@ struct Held {
     permit: Option<Permit>,
     /// The place of its answer.
     slot: Option<Slot>,
+    /// Until it is taken.
+    asking: Option<Asking>,
 }
 
 impl fmt::Debug for Turn {
@@ -58,9 +61,12 @@ impl Turn {
         deadline: Instant,
     ) -> Result<Self> {
         let class = Class::Short;
-        let permit = Some(state.cpu.admit(class, deadline).await?);
-        let held = Mutex::new(Held { is_over: false, class, permit, slot: None });
-        Ok(Self { state: Arc::clone(state), connection: Arc::clone(connection), deadline, held })
+        let asking = connection.asks();
+        let is_alone = asking.is_alone();
+        let permit = Some(state.cpu.admit(class, deadline, is_alone).await?);
+        let held = Held { is_over: false, class, permit, slot: None, asking: Some(asking) };
+        let (state, connection) = (Arc::clone(state), Arc::clone(connection));
+        Ok(Self { state, connection, is_alone, deadline, held: Mutex::new(held) })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -96,7 +102,7 @@ impl Turn {
         self.held().permit = None;
         let permit = match class {
             Class::Short => self.state.cpu.admit_again(class, self.deadline).await?,
-            Class::Long => self.state.cpu.admit(class, self.deadline).await?,
+            Class::Long => self.state.cpu.admit(class, self.deadline, self.is_alone).await?,
         };
         self.hold(|held| (held.class, held.permit) = (class, Some(permit)))
     }
@@ -114,6 +120,7 @@ impl Turn {
     /// What it holds goes to whoever hands out the answer.
     pub(super) fn take(&self) -> (Option<Permit>, Option<Slot>) {
         let mut held = self.held();
+        held.asking = None;
         (held.permit.take(), held.slot.take())
     }
 }

@@ -355,8 +355,8 @@ mod tests {
         let tested = Tested::new(1 << 30, 1 << 29, 1);
         tested.read(0, 9);
         let soon = Instant::now() + Duration::from_secs(5);
-        let permit = tested.cpu.admit(Class::Long, soon).await.unwrap();
-        let mut waiting = std::pin::pin!(tested.cpu.admit(Class::Long, soon));
+        let permit = tested.cpu.admit(Class::Long, soon, true).await.unwrap();
+        let mut waiting = std::pin::pin!(tested.cpu.admit(Class::Long, soon, true));
         assert!(futures_util::poll!(waiting.as_mut()).is_pending());
         let Tested { memory, cache, cpu, environment, .. } = &tested;
         let (elastic, mut turn) =

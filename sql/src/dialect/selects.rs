@@ -216,6 +216,9 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
         select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
         select.flavor = SelectFlavor::Standard;
     }
+    if select.top.is_some() {
+        return Err(Error::unsupported("TOP (LIMIT is)"));
+    }
     using::rewrite(select)?;
     select.from.iter_mut().try_for_each(joins)?;
     calls::check_levels(select)?;

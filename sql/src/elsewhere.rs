@@ -1,0 +1,133 @@
+//! What functions of other systems are called here, for those who write them; and messages of the planner about functions
+//! in the form of ours.
+
+use crate::similar;
+
+/// Names in small letters, and what says the same here.
+const NAMES: [(&str, &str); 37] = [
+    ("any", "any_value(x)"),
+    ("anylast", "last(x)"),
+    ("avgif", "avg(x) FILTER (WHERE condition)"),
+    ("charindex", "strpos(text, part)"),
+    ("convert", "CAST(x AS type)"),
+    ("date_add", "t + INTERVAL '1 day'"),
+    ("date_sub", "t - INTERVAL '1 day'"),
+    ("dateadd", "t + INTERVAL '1 day'"),
+    ("getdate", "now()"),
+    ("groupuniqarray", "array_agg(DISTINCT x)"),
+    ("isnull", "coalesce(x, y), or x IS NULL"),
+    ("maxif", "max(x) FILTER (WHERE condition)"),
+    ("minif", "min(x) FILTER (WHERE condition)"),
+    ("multiif", "CASE WHEN ... THEN ... ELSE ... END"),
+    ("notempty", "x <> ''"),
+    ("quantileexact", "quantile(x, share)"),
+    ("str_to_date", "strptime(text, format)"),
+    ("sumif", "sum(x) FILTER (WHERE condition)"),
+    ("timestampdiff", "date_diff('unit', from, to)"),
+    ("todate", "CAST(t AS DATE)"),
+    ("todayofmonth", "day(t)"),
+    ("todayofweek", "isodow(t)"),
+    ("todayofyear", "dayofyear(t)"),
+    ("tohour", "hour(t)"),
+    ("tointervalday", "INTERVAL '1 day'"),
+    ("tomonth", "month(t)"),
+    ("tostartofday", "date_trunc('day', t)"),
+    ("tostartofhour", "date_trunc('hour', t)"),
+    ("tostartofinterval", "time_bucket(INTERVAL '15 minutes', t)"),
+    ("tostartofminute", "date_trunc('minute', t)"),
+    ("tostartofmonth", "date_trunc('month', t)"),
+    ("tostartofweek", "date_trunc('week', t)"),
+    ("tostartofyear", "date_trunc('year', t)"),
+    ("tostring", "CAST(x AS VARCHAR)"),
+    ("toyear", "year(t)"),
+    ("uniq", "approx_count_distinct(x), or count(DISTINCT x)"),
+    ("uniqexact", "count(DISTINCT x)"),
+];
+
+/// Where files are, which are no tables here.
+const FILES: &str = "files are loaded, by COPY t FROM or by basalt load";
+
+/// What the planner says of a function, as we do; `None`: it says nothing of one.
+pub(crate) fn told(message: &str) -> Option<String> {
+    if let Some((name, rest)) =
+        message.strip_prefix("Invalid function '").and_then(|rest| rest.split_once('\''))
+    {
+        let hint = match NAMES.iter().find(|(other, _)| *other == name.to_lowercase()) {
+            Some((_, here)) => format!("; here it is {here}"),
+            // The nearest of all, however far it is.
+            None => similar::hint(name, rest.rsplit('\'').nth(1)),
+        };
+        return Some(format!("no function {name:?}{hint}"));
+    }
+    if let Some(name) =
+        message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"))
+    {
+        let hint =
+            if name.starts_with("read_") || name.ends_with("_scan") { FILES } else { "range(n) is one" };
+        return Some(format!("no function {name:?} that gives rows; {hint}"));
+    }
+    // A function's own words stand between those of the planner.
+    let (said, types) = message.split_once("No function matches the given name and argument types '")?;
+    match said.rsplit_once("External error: ") {
+        Some((_, own)) => Some(own.trim_end().trim_end_matches('.').to_owned()),
+        None => {
+            let (call, _) = types.split_once("'. You might need")?;
+            Some(format!("no function {call}"))
+        }
+    }
+}
+
+/// `; files are loaded` where the name of a table is that of a file.
+pub(crate) fn of_table(name: &str) -> Option<String> {
+    let low = name.to_lowercase();
+    let is_file =
+        [".parquet", ".csv", ".json", ".ndjson", ".arrow", ".gz"].iter().any(|end| low.ends_with(end));
+    is_file.then(|| format!("; {FILES}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_order_and_once() {
+        assert!(NAMES.is_sorted_by(|(one, _), (other, _)| one < other));
+        assert!(NAMES.iter().all(|(name, _)| *name == name.to_lowercase()));
+    }
+
+    #[test]
+    fn what_the_planner_says_is_told_as_we_do() {
+        for (message, expected) in [
+            (
+                "Invalid function 'toStartOfHour'.\nDid you mean 'list_bool_or'?",
+                Some("no function \"toStartOfHour\"; here it is date_trunc('hour', t)"),
+            ),
+            (
+                "Invalid function 'lenght'.\nDid you mean 'length'?",
+                Some("no function \"lenght\"; did you mean \"length\"?"),
+            ),
+            ("Invalid function 'frobnicate'.\nDid you mean 'tanh'?", Some("no function \"frobnicate\"")),
+            (
+                "table function 'read_csv' not found",
+                Some(
+                    "no function \"read_csv\" that gives rows; files are loaded, by COPY t FROM or by basalt load",
+                ),
+            ),
+            (
+                "Execution error: Function 'sum' user-defined coercion failed with: External error: sum takes numbers, not \
+                 Utf8. No function matches the given name and argument types 'sum(Utf8)'. You might need to add explicit \
+                 type casts.\n\tCandidate functions:\n\tsum(UserDefined)",
+                Some("sum takes numbers, not Utf8"),
+            ),
+            (
+                "Failed to coerce arguments. No function matches the given name and argument types 'ltrim(Int64)'. You might \
+                 need to add explicit type casts.\n\tCandidate functions:\n\tltrim(String)",
+                Some("no function ltrim(Int64)"),
+            ),
+            ("the disk is full", None),
+        ] {
+            assert_eq!(told(message).as_deref(), expected, "{message}");
+        }
+        assert!(of_table("x.Parquet").is_some() && of_table("parquet").is_none());
+    }
+}
