@@ -5,9 +5,9 @@
 //! waits for any more, and nothing is gained. So arrivals are counted by windows of time, and after one in which hardly
 //! anybody found a permit the queue is taken for a standing one: it may grow until it takes as long as people do not notice,
 //! and who comes then is turned away at once, unless it is the only question of its connection: clients that ask one after
-//! the other have such queues, and make them no longer. Bursts and standing queues are told apart in controlled delay (Nichols and Jacobson, "Controlling queue
-//! delay", 2012); Maurer ("Fail at scale", 2015) describes its use at the door of a server. What takes long anyway is waited
-//! for: it is turned away where its turn would come after its deadline.
+//! the other have such queues, and make them no longer. Bursts and standing queues are told apart in controlled delay (Nichols
+//! and Jacobson, "Controlling queue delay", 2012); Maurer ("Fail at scale", 2015) describes its use at the door of a server.
+//! What takes long anyway is waited for: it is turned away where its turn would come after its deadline.
 
 use std::{
     collections::VecDeque,
