@@ -104,7 +104,15 @@ fn choose(function: &ast::Function, columns: &[Column]) -> Result<Vec<Chosen>> {
                 let found = found.ok_or_else(|| Error::invalid(format!("COLUMNS: no column {name:?}")))?;
                 Ok(chosen(found))
             };
-            names.elem.iter().map(of).collect()
+            let mut all: Vec<Chosen> = Vec::with_capacity(names.elem.len());
+            for name in &names.elem {
+                let one = of(name)?;
+                // Who names a column twice has it once.
+                if !all.iter().any(|other| other.expr == one.expr) {
+                    all.push(one);
+                }
+            }
+            Ok(all)
         }
         FunctionArgExpr::Expr(pattern) => {
             let pattern = literal(pattern).ok_or_else(refused)?;
