@@ -102,7 +102,7 @@ fn choose(function: &ast::Function, columns: &[Column]) -> Result<Vec<Chosen>> {
                 let name = literal(name).ok_or_else(refused)?;
                 let found = columns.iter().find(|(_, column)| column.eq_ignore_ascii_case(name));
                 let found = found.ok_or_else(|| Error::invalid(format!("COLUMNS: no column {name:?}")))?;
-                Ok(chosen(found))
+                Ok::<_, Error>(chosen(found))
             };
             let mut all: Vec<Chosen> = Vec::with_capacity(names.elem.len());
             for name in &names.elem {
