@@ -230,6 +230,10 @@ impl Write {
             Some(Identity { digest, known: Known::Done(first), .. }) => {
                 let commit = first.replay(digest.finish())?;
                 let (version, rows) = (commit.version, commit.rows);
+                // Whoever wrote it may have failed before it told the others.
+                if let Some(cluster) = &state.cluster {
+                    cluster.committed(appender.table().id(), version).await;
+                }
                 return Ok(pb::Committed { version, rows, replayed: true, replaced: None });
             }
             Some(Identity { id, digest, known: Known::New(ticket) }) => {

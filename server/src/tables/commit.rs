@@ -209,6 +209,10 @@ impl Stored {
         let started = Instant::now();
         // These writes alone fail with a panic; the queue goes on.
         let outcome = caught_async(self.commit_writes(&mut group)).await;
+        if let Ok(Outcome::Known) = outcome {
+            // Whoever did it may have failed before it told the others.
+            self.shared.peers().committed(&self.table, self.state().version()).await;
+        }
         if let Ok(Outcome::Version { version, .. }) = outcome {
             let writes = group.len();
             let rows: u64 = group.iter().map(|write| write.rows).sum();
