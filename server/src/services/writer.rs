@@ -231,9 +231,7 @@ impl Write {
                 let commit = first.replay(digest.finish())?;
                 let (version, rows) = (commit.version, commit.rows);
                 // Whoever wrote it may have failed before it told the others.
-                if let Some(cluster) = &state.cluster {
-                    cluster.committed(appender.table().id(), version).await;
-                }
+                state.tables.tell(appender.table(), version).await;
                 return Ok(pb::Committed { version, rows, replayed: true, replaced: None });
             }
             Some(Identity { id, digest, known: Known::New(ticket) }) => {

@@ -209,14 +209,18 @@ impl Stored {
         let started = Instant::now();
         // These writes alone fail with a panic; the queue goes on.
         let outcome = caught_async(self.commit_writes(&mut group)).await;
-        if let Ok(Outcome::Known) = outcome {
+        let acknowledged = match outcome {
+            Ok(Outcome::Version { version, .. }) => {
+                let writes = group.len();
+                let rows: u64 = group.iter().map(|write| write.rows).sum();
+                tracing::debug!(table = self.table.name(), version, writes, rows, elapsed = ?started.elapsed(), "committed");
+                Some(version)
+            }
             // Whoever did it may have failed before it told the others.
-            self.shared.peers().committed(&self.table, self.state().version()).await;
-        }
-        if let Ok(Outcome::Version { version, .. }) = outcome {
-            let writes = group.len();
-            let rows: u64 = group.iter().map(|write| write.rows).sum();
-            tracing::debug!(table = self.table.name(), version, writes, rows, elapsed = ?started.elapsed(), "committed");
+            Ok(Outcome::Known) => Some(self.state().version()),
+            Err(_) => None,
+        };
+        if let Some(version) = acknowledged {
             self.shared.peers().committed(&self.table, version).await;
         }
         for Write { rows, request, done, .. } in group {

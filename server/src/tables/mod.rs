@@ -295,6 +295,11 @@ impl Tables {
         }
     }
 
+    /// Tells the other nodes of a version that is to be acknowledged, whoever has committed it.
+    pub(crate) async fn tell(&self, table: &Table, version: u64) {
+        self.shared.peers().committed(table, version).await;
+    }
+
     /// Tells it of the cluster; once, before [`Tables::load`].
     pub(crate) fn set_peers(&self, peers: Arc<dyn Peers>) {
         if self.shared.peers.set(peers).is_err() {

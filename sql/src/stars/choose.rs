@@ -98,15 +98,12 @@ fn choose(function: &ast::Function, columns: &[Column]) -> Result<Vec<Chosen>> {
             of_options(&ast::WildcardAdditionalOptions::default(), Some(table), columns)
         }
         FunctionArgExpr::Expr(Expr::Array(names)) => {
-            let of = |name: &Expr| {
-                let name = literal(name).ok_or_else(refused)?;
-                let found = columns.iter().find(|(_, column)| column.eq_ignore_ascii_case(name));
-                let found = found.ok_or_else(|| Error::invalid(format!("COLUMNS: no column {name:?}")))?;
-                Ok::<_, Error>(chosen(found))
-            };
             let mut all: Vec<Chosen> = Vec::with_capacity(names.elem.len());
             for name in &names.elem {
-                let one = of(name)?;
+                let name = literal(name).ok_or_else(refused)?;
+                let found = columns.iter().find(|(_, column)| column.eq_ignore_ascii_case(name));
+                let one =
+                    chosen(found.ok_or_else(|| Error::invalid(format!("COLUMNS: no column {name:?}")))?);
                 // Who names a column twice has it once.
                 if !all.iter().any(|other| other.expr == one.expr) {
                     all.push(one);
