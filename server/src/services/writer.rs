@@ -255,3 +255,92 @@ impl Write {
         Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false, replaced })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use arrow_array::{ArrayRef, Int64Array};
+    use basalt_core::schema::{DataType, Field, Schema};
+    use basalt_sip::Sip;
+
+    use super::*;
+    use crate::{
+        Config, environment,
+        tables::{Peers, RowPredicate},
+    };
+
+    /// Other nodes: the versions that they were told of.
+    #[derive(Debug, Default)]
+    struct Others(Mutex<Vec<u64>>);
+
+    impl Others {
+        fn take(&self) -> Vec<u64> {
+            std::mem::take(&mut *self.0.lock().unwrap())
+        }
+    }
+
+    #[tonic::async_trait]
+    impl Peers for Others {
+        fn holds(&self, _: u64, _: u32) -> bool {
+            true
+        }
+
+        fn owns(&self, _: u64) -> bool {
+            true
+        }
+
+        async fn find(&self, _: &Arc<Table>, _: u64, _: &RowPredicate) -> Result<Option<Sip>, RequestError> {
+            Ok(None)
+        }
+
+        async fn committed(&self, _: &Table, version: u64) {
+            self.0.lock().unwrap().push(version);
+        }
+
+        async fn catalog_changed(&self, _: u64) {}
+    }
+
+    async fn node(store: &str) -> (Arc<State>, Arc<Others>) {
+        let config = Config { store: store.to_owned(), ..Config::default() };
+        let state = State::new(environment::process(), &config, None).unwrap();
+        let others = Arc::new(Others::default());
+        state.tables.set_peers(Arc::clone(&others) as Arc<dyn Peers>);
+        state.load().await.unwrap();
+        (Arc::new(state), others)
+    }
+
+    /// A write under one request id, before its commit.
+    async fn opened(state: &Arc<State>) -> (Write, Arc<Stream>) {
+        let open = pb::Open { table: "t".into(), request_id: "once".into(), ..Default::default() };
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let rows = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
+        let write = Write::open(state, &open).unwrap().take_arrow(16, rows).await.unwrap();
+        (write, state.writes.open(1).unwrap())
+    }
+
+    /// Whoever made a write may have failed before it told the others, so whoever acknowledges it tells them.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_write_that_is_tried_again_is_told_to_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().display().to_string();
+        let (state, others) = node(&store).await;
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        // Another node, where the second try begins before the first one has ended.
+        let (elsewhere, their_others) = node(&store).await;
+        let (second, stream) = opened(&elsewhere).await;
+
+        let (first, own) = opened(&state).await;
+        let committed = first.commit(own).await.unwrap();
+        assert_eq!((committed.replayed, others.take()), (false, vec![committed.version]));
+
+        let known = second.commit(stream).await.unwrap();
+        assert_eq!((known.version, their_others.take()), (committed.version, vec![committed.version]));
+
+        let (again, own) = opened(&state).await;
+        let replayed = again.commit(own).await.unwrap();
+        assert_eq!((replayed.replayed, replayed.version), (true, committed.version));
+        assert_eq!(others.take(), vec![committed.version]);
+    }
+}
