@@ -31,7 +31,7 @@ use tokio::{
     time::{Instant, sleep, timeout, timeout_at},
 };
 
-use admission::{Admission, Held, Patience, Refused};
+use admission::{Admission, Ask, Held, Refused};
 
 use crate::{
     Error,
@@ -237,7 +237,7 @@ impl Cpu {
         class: Class,
         deadline: Instant,
     ) -> Result<Permit, RequestError> {
-        let held = permits.take(deadline, Patience::Begun).await;
+        let held = permits.take(deadline, Ask::Begun).await;
         Ok(Permit { class, _held: held.map_err(|_| RequestError::deadline())? })
     }
 
@@ -249,13 +249,8 @@ impl Cpu {
         deadline: Instant,
         is_alone: bool,
     ) -> Result<Permit, RequestError> {
-        let (until, patience) = match class {
-            Class::Short if is_alone => (class.patience(deadline), Patience::Queue),
-            Class::Short => (class.patience(deadline), Patience::Burst),
-            Class::Long if is_alone => (deadline, Patience::Deadline),
-            Class::Long => (deadline, Patience::BurstOrLong),
-        };
-        match self.lane(class).permits.take(until, patience).await {
+        let until = class.patience(deadline);
+        match self.lane(class).permits.take(until, Ask::New { class, is_alone }).await {
             Ok(held) => Ok(Permit { class, _held: held }),
             Err(Refused::Late) if until == deadline => Err(RequestError::deadline()),
             Err(_) => {

@@ -7,6 +7,7 @@ mod calls;
 mod comprehensions;
 mod distinct;
 mod exprs;
+mod fetch;
 mod quantified;
 mod selects;
 mod templates;
@@ -469,6 +470,7 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        fetch::rewrite(query);
         let done = recursions(query)
             .and_then(|()| set_operations(&query.body))
             .and_then(|()| order_by_all(query))

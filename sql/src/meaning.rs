@@ -138,8 +138,8 @@ fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
     *keys = apart;
 }
 
-/// Gives a subquery's column that has no table a name that is another expression's no more: where IN is one of several
-/// conditions the planner would have the column twice.
+/// Gives a subquery's column that has no table a name of its own. Where IN is one of several conditions the planner lists the
+/// column by that name and by the subquery's, which would be one column twice.
 fn named(subquery: &mut Subquery) -> Result<bool> {
     const NAME: &str = "basalt_in";
     let Some(Expr::Column(column)) = subquery.subquery.head_output_expr()? else { return Ok(false) };

@@ -189,28 +189,6 @@ impl Text {
     }
 }
 
-/// FETCH FIRST as LIMIT, which the planner has.
-fn fetched(query: &mut ast::Query) {
-    let is_other = matches!(
-        query.limit_clause,
-        Some(
-            ast::LimitClause::LimitOffset { limit: Some(_), .. } | ast::LimitClause::OffsetCommaLimit { .. }
-        )
-    );
-    if is_other {
-        return;
-    }
-    let Some(fetch) = query.fetch.take() else { return };
-    let one = || ast::Expr::value(ast::Value::Number("1".to_owned(), false));
-    let rows = Some(fetch.quantity.unwrap_or_else(one));
-    match &mut query.limit_clause {
-        Some(ast::LimitClause::LimitOffset { limit, .. }) => *limit = rows,
-        clause => {
-            *clause = Some(ast::LimitClause::LimitOffset { limit: rows, offset: None, limit_by: Vec::new() });
-        }
-    }
-}
-
 /// The statement that a text holds, or explains.
 fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
     match statement {
@@ -503,7 +481,6 @@ impl VisitorMut for Rewrite<'_> {
             self.fault = Some(Error::unsupported(what));
             return ControlFlow::Break(());
         }
-        fetched(query);
         ControlFlow::Continue(())
     }
 

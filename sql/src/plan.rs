@@ -506,7 +506,7 @@ async fn of_optimised(
 }
 
 /// Whether a statement has no plan because columns of a list have one name.
-fn has_one_name(error: &DataFusionError) -> bool {
+fn names_collide(error: &DataFusionError) -> bool {
     if let DataFusionError::SchemaError(error, _) = error.find_root() {
         return matches!(
             **error,
@@ -538,7 +538,7 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
         planned = session.statement_to_plan(statement.clone()).await;
     }
     let planned = match planned {
-        Err(error) if has_one_name(&error) => {
+        Err(error) if names_collide(&error) => {
             dialect::name_apart(&mut statement);
             session.statement_to_plan(statement).await
         }

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::limits;
+use crate::{class::Class, limits};
 
 /// A number of permits, and the queue for them.
 #[derive(Debug)]
@@ -88,18 +88,12 @@ pub(super) enum Refused {
     Late,
 }
 
-/// What one who waits is willing to wait for.
+/// For what a permit is asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Patience {
-    /// A burst before it, and a standing queue that is short.
-    Burst,
-    /// The same; and any queue of what takes long, from which its turn comes before its time is over.
-    BurstOrLong,
-    /// Any queue.
-    Queue,
-    /// Any queue from which its turn comes before its time is over.
-    Deadline,
-    /// What was begun is to be ended.
+pub(super) enum Ask {
+    /// A query that comes; `is_alone`: there is no other one on its connection.
+    New { class: Class, is_alone: bool },
+    /// What was begun, and is to be ended.
     Begun,
 }
 
@@ -130,7 +124,7 @@ impl Admission {
     }
 
     /// Waits for a permit, for no longer than `until`.
-    pub(super) async fn take(self: &Arc<Self>, until: Instant, patience: Patience) -> Result<Held, Refused> {
+    pub(super) async fn take(self: &Arc<Self>, until: Instant, ask: Ask) -> Result<Held, Refused> {
         let (turn, _waits) = {
             let mut inner = self.inner();
             let now = Instant::now();
@@ -140,7 +134,7 @@ impl Admission {
                 inner.window.at_once += 1;
                 return Ok(Held { admission: Some(Arc::clone(self)), since: now });
             }
-            if self.turns_away(&inner, now, until, patience) {
+            if self.turns_away(&inner, now, until, ask) {
                 return Err(Refused::Crowded);
             }
             let (sender, turn) = oneshot::channel();
@@ -150,17 +144,18 @@ impl Admission {
         timeout_at(until, turn).await.ok().and_then(Result::ok).ok_or(Refused::Late)
     }
 
-    fn turns_away(&self, inner: &Inner, now: Instant, until: Instant, patience: Patience) -> bool {
+    fn turns_away(&self, inner: &Inner, now: Instant, until: Instant, ask: Ask) -> bool {
         let wait = inner.turn.mul_f64((inner.present + 1) as f64 / self.permits as f64);
         let is_crowded = inner.is_standing && wait > limits::QUEUE_TARGET;
         let is_hopeless = wait > until.saturating_duration_since(now);
         let is_full = inner.present >= limits::WAITING_QUERIES;
-        match patience {
-            Patience::Burst => is_crowded || is_full,
-            Patience::BurstOrLong if inner.turn <= limits::QUEUE_TURN => is_crowded || is_hopeless || is_full,
-            Patience::Queue => is_full,
-            Patience::BurstOrLong | Patience::Deadline => is_hopeless || is_full,
-            Patience::Begun => false,
+        match ask {
+            Ask::New { class: Class::Short, is_alone } => is_full || (is_crowded && !is_alone),
+            Ask::New { class: Class::Long, is_alone } => {
+                let is_crowded = is_crowded && !is_alone && inner.turn <= limits::QUEUE_TURN;
+                is_full || is_crowded || is_hopeless
+            }
+            Ask::Begun => false,
         }
     }
 
@@ -222,6 +217,8 @@ mod tests {
 
     use super::*;
 
+    const SHORT: Ask = Ask::New { class: Class::Short, is_alone: false };
+    const LONG: Ask = Ask::New { class: Class::Long, is_alone: true };
     const MILLI: Duration = Duration::from_millis(1);
 
     fn in_seconds(seconds: u64) -> Instant {
@@ -239,9 +236,9 @@ mod tests {
             let (admission, processor) = (Arc::clone(admission), Arc::clone(&processor));
             all.push(tokio::spawn(async move {
                 let came = Instant::now();
-                let held = admission.take(in_seconds(60), Patience::Burst).await.ok()?;
+                let held = admission.take(in_seconds(60), SHORT).await.ok()?;
                 let waited = came.elapsed();
-                let working = processor.take(in_seconds(600), Patience::Begun).await;
+                let working = processor.take(in_seconds(600), Ask::Begun).await;
                 sleep(WORK).await;
                 drop((working, held));
                 Some(waited)
@@ -296,8 +293,8 @@ mod tests {
             let (admission, processor) = (Arc::clone(&admission), Arc::clone(&processor));
             clients.spawn(async move {
                 for _ in 0..200 {
-                    let held = admission.take(in_seconds(60), Patience::Burst).await.unwrap();
-                    let working = processor.take(in_seconds(600), Patience::Begun).await;
+                    let held = admission.take(in_seconds(60), SHORT).await.unwrap();
+                    let working = processor.take(in_seconds(600), Ask::Begun).await;
                     sleep(WORK).await;
                     drop((working, held));
                 }
@@ -309,13 +306,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_passed_over() {
         let admission = Admission::new(1);
-        let held = admission.take(in_seconds(1), Patience::Burst).await.unwrap();
-        let late = admission.take(Instant::now() + MILLI, Patience::Begun).await;
+        let held = admission.take(in_seconds(1), SHORT).await.unwrap();
+        let late = admission.take(Instant::now() + MILLI, Ask::Begun).await;
         assert_eq!(late.unwrap_err(), Refused::Late);
         let same = Arc::clone(&admission);
-        let gives_up = tokio::spawn(async move { same.take(in_seconds(60), Patience::Begun).await });
+        let gives_up = tokio::spawn(async move { same.take(in_seconds(60), Ask::Begun).await });
         let same = Arc::clone(&admission);
-        let waits = tokio::spawn(async move { same.take(in_seconds(60), Patience::Begun).await });
+        let waits = tokio::spawn(async move { same.take(in_seconds(60), Ask::Begun).await });
         while admission.waiting() < 2 {
             sleep(MILLI).await;
         }
@@ -331,17 +328,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_begin_in_time_is_refused() {
         let admission = Admission::new(1);
-        let held = admission.take(in_seconds(1), Patience::Deadline).await.unwrap();
+        let held = admission.take(in_seconds(1), LONG).await.unwrap();
         advance(Duration::from_secs(2)).await;
         drop(held);
-        let _held = admission.take(in_seconds(9), Patience::Deadline).await.unwrap();
+        let _held = admission.take(in_seconds(9), LONG).await.unwrap();
         let same = Arc::clone(&admission);
-        let waits = tokio::spawn(async move { same.take(in_seconds(9), Patience::Deadline).await });
+        let waits = tokio::spawn(async move { same.take(in_seconds(9), LONG).await });
         while admission.waiting() == 0 {
             sleep(MILLI).await;
         }
         let came = Instant::now();
-        let refused = admission.take(in_seconds(1), Patience::Deadline).await.unwrap_err();
+        let refused = admission.take(in_seconds(1), LONG).await.unwrap_err();
         assert_eq!((refused, came.elapsed()), (Refused::Crowded, Duration::ZERO));
         assert_eq!(waits.await.unwrap().unwrap_err(), Refused::Late);
     }
@@ -349,11 +346,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_more_wait_than_may() {
         let admission = Admission::new(1);
-        let _held = admission.take(in_seconds(1), Patience::Burst).await.unwrap();
+        let _held = admission.take(in_seconds(1), SHORT).await.unwrap();
         let mut all = JoinSet::new();
         for _ in 0..=limits::WAITING_QUERIES {
             let admission = Arc::clone(&admission);
-            all.spawn(async move { admission.take(in_seconds(1), Patience::Burst).await.unwrap_err() });
+            all.spawn(async move { admission.take(in_seconds(1), SHORT).await.unwrap_err() });
         }
         let all = all.join_all().await;
         assert_eq!(all.iter().filter(|refused| **refused == Refused::Crowded).count(), 1);

@@ -20,7 +20,6 @@ use crate::{
 pub(super) struct Turn {
     state: Arc<State>,
     connection: Arc<Connection>,
-    is_alone: bool,
     deadline: Instant,
     held: Mutex<Held>,
 }
@@ -62,11 +61,10 @@ impl Turn {
     ) -> Result<Self> {
         let class = Class::Short;
         let asking = connection.asks();
-        let is_alone = asking.is_alone();
-        let permit = Some(state.cpu.admit(class, deadline, is_alone).await?);
+        let permit = Some(state.cpu.admit(class, deadline, asking.is_alone()).await?);
         let held = Held { is_over: false, class, permit, slot: None, asking: Some(asking) };
         let (state, connection) = (Arc::clone(state), Arc::clone(connection));
-        Ok(Self { state, connection, is_alone, deadline, held: Mutex::new(held) })
+        Ok(Self { state, connection, deadline, held: Mutex::new(held) })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -102,7 +100,10 @@ impl Turn {
         self.held().permit = None;
         let permit = match class {
             Class::Short => self.state.cpu.admit_again(class, self.deadline).await?,
-            Class::Long => self.state.cpu.admit(class, self.deadline, self.is_alone).await?,
+            Class::Long => {
+                let is_alone = self.held().asking.as_ref().is_some_and(Asking::is_alone);
+                self.state.cpu.admit(class, self.deadline, is_alone).await?
+            }
         };
         self.hold(|held| (held.class, held.permit) = (class, Some(permit)))
     }
