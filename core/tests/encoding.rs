@@ -325,7 +325,7 @@ fn what_a_column_is_optimized_for_decides() {
     let apart = |keys: Vec<i64>| keys.into_iter().map(|key| key * key * 1_000_003).collect();
     let mut steps = 0;
     for (keys, size, speed) in [
-        (draw(&[80, 15, 4, 1], rows), "entropy", "entropy"),
+        (draw(&[80, 15, 4, 1], rows), "entropy", "elias_fano"),
         (draw(&[547, 202, 121, 80, 50], rows), "entropy", "packed"),
         (draw(&[5; 8], rows), "entropy", "packed"),
         (draw(&zipf, rows), "entropy", "packed"),

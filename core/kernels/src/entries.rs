@@ -291,7 +291,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn group_sum_floats<C: GroupCode>(codes: &[C], values: &[f64], mask: Option<&[u64]>, out: &mut [f64])
         where
-            $arch: Lanes<C>,
+            $arch: FloatLanes<f64> + Lanes<C>,
         {
             groups::sum_floats($new, codes, values, mask, out)
         }

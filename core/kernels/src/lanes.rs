@@ -83,6 +83,9 @@ pub(crate) trait GroupLanes: Lanes<i64> + Lanes<f64> {
     /// So many groups are fastest summed up by comparing all codes with each.
     const FEW: usize;
 
+    /// The floats of so many groups are fastest added up in the lanes of a register, a group in each.
+    const FEW_FLOATS: usize;
+
     /// Adds those lanes of a chunk's `i`-th register to sums, modulo 2^64, that its mask word selects.
     fn add_selected_words(
         self,

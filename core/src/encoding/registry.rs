@@ -12,9 +12,10 @@ use crate::{error::Result, schema::Optimize};
 
 /// Encodings of keys, the fastest to filter first: the chooser takes the first that is nearly as small as the smallest.
 /// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
-/// fast as they are few, but a row is searched; of a common key the rows of the others alone are read; a dictionary adds
-/// a look-up to the encoding below it, decimals a multiplication; differences are searched where the keys are sorted,
-/// else added up; entropy coded codes are decoded before they are compared; bitcompress goes symbol by symbol.
+/// fast as they are few, but a row is searched; of a common key the rows of the others alone are read; decimals add a
+/// multiplication, in registers, to the encoding below them, a dictionary a look-up; differences are searched where the
+/// keys are sorted, else added up; entropy coded codes are decoded before they are compared; bitcompress goes symbol by
+/// symbol.
 pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &constant::Constant,
     &plain::Plain,
@@ -22,8 +23,8 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &runs::Runs,
     &sparse::Sparse,
     &elias_fano::EliasFano,
-    &dictionary::Dictionary,
     &alp::Alp,
+    &dictionary::Dictionary,
     &delta::Delta,
     &entropy::Entropy,
     &bitcompress::Bitcompress,

@@ -76,6 +76,8 @@ impl Words for Avx2 {
 impl GroupLanes for Avx2 {
     const FEW: usize = 3;
 
+    const FEW_FLOATS: usize = 0;
+
     #[inline(always)]
     fn add_selected_words(self, sums: __m256i, vector: __m256i, word: u64, i: usize) -> __m256i {
         self.add_words(sums, Lanes::<i64>::select(self, vector, word, i, self.word(0)))

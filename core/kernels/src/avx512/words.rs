@@ -76,6 +76,8 @@ impl Words for Avx512 {
 impl GroupLanes for Avx512 {
     const FEW: usize = 5;
 
+    const FEW_FLOATS: usize = 8;
+
     #[inline(always)]
     fn add_selected_words(self, sums: __m512i, vector: __m512i, word: u64, i: usize) -> __m512i {
         simd!(_mm512_mask_add_epi64(sums, (word >> (8 * i)) as u8, sums, vector))

@@ -76,6 +76,8 @@ impl Words for Neon {
 impl GroupLanes for Neon {
     const FEW: usize = 0;
 
+    const FEW_FLOATS: usize = 0;
+
     #[inline(always)]
     fn add_selected_words(self, sums: uint64x2_t, vector: uint64x2_t, word: u64, i: usize) -> uint64x2_t {
         self.add_words(sums, Lanes::<i64>::select(self, vector, word, i, self.word(0)))

@@ -160,15 +160,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Sets the bits of positions in a mask that begins with position `64 * from`; `bit` is that of each.
+/// Sets the bits of positions in a mask that begins with position `64 * from`.
 #[inline(always)]
-pub(crate) fn set(positions: &[u16], from: usize, bit: impl Fn(usize) -> u64, mask: &mut [u64]) {
+pub(crate) fn set(positions: &[u16], from: usize, mask: &mut [u64]) {
     // The word is written each time, because whether the next position is of another is hard to foretell.
     let (mut last, mut word) = (usize::MAX, 0);
-    for (i, &position) in positions.iter().enumerate() {
+    for &position in positions {
         let place = usize::from(position / 64) - from;
         let before = if place == last { word } else { 0 };
-        word = before | bit(i) << (position % 64);
+        word = before | 1 << (position % 64);
         mask[place] = word;
         last = place;
     }

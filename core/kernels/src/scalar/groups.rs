@@ -5,7 +5,7 @@
 
 use crate::{
     chunks::{Aligned, Bits, CHUNK, low_bits, pad},
-    lanes::{GroupLanes, Lanes},
+    lanes::{FloatLanes, GroupLanes, Lanes},
     native::GroupCode,
     scalar::min_max,
 };
@@ -21,6 +21,9 @@ const SMALL: usize = 1024;
 
 /// Groups whose sums may stay in registers, at most.
 const FEW: usize = 8;
+
+/// Floats of a register.
+const LANES: usize = 8;
 
 /// Groups that are counted by comparison, at most.
 const COUNTED: usize = 32;
@@ -64,8 +67,7 @@ impl<'a, C: GroupCode> Rows<'a, C> {
     /// Whether all codes, also those of rows that are left out, are of groups.
     #[inline(always)]
     fn are_below(self, arch: impl Lanes<C>, groups: usize) -> bool {
-        self.mask.is_none()
-            || min_max::min_max(arch, self.codes).is_none_or(|(_, greatest)| greatest.index() < groups)
+        self.mask.is_none() || are_below(arch, self.codes, groups)
     }
 
     #[inline(always)]
@@ -78,6 +80,12 @@ impl<'a, C: GroupCode> Rows<'a, C> {
             word => Way::Each(word),
         }
     }
+}
+
+/// Whether all codes are of groups.
+#[inline(always)]
+fn are_below<C: GroupCode>(arch: impl Lanes<C>, codes: &[C], groups: usize) -> bool {
+    min_max::min_max(arch, codes).is_none_or(|(_, greatest)| greatest.index() < groups)
 }
 
 /// Evaluates one of three blocks with every chunk: with its number, if all rows are selected; with its number and the
@@ -398,7 +406,7 @@ impl<A: GroupLanes> Registers<A> {
 }
 
 #[inline(always)]
-pub(crate) fn sum_floats<C: GroupCode, A: Lanes<f64> + Lanes<C>>(
+pub(crate) fn sum_floats<C: GroupCode, A: GroupLanes + FloatLanes<f64> + Lanes<C>>(
     arch: A,
     codes: &[C],
     values: &[f64],
@@ -407,6 +415,9 @@ pub(crate) fn sum_floats<C: GroupCode, A: Lanes<f64> + Lanes<C>>(
 ) {
     let rows = Rows { codes, mask };
     let below = rows.are_below(arch, out.len());
+    if out.len() <= A::FEW_FLOATS && below && (mask.is_some() || are_below(arch, codes, out.len())) {
+        return sum_few_floats(arch, rows, values, out);
+    }
     let ((groups, _), (chunks, _)) = (codes.as_chunks(), values.as_chunks());
     for_chunks!(
         rows,
@@ -416,6 +427,34 @@ pub(crate) fn sum_floats<C: GroupCode, A: Lanes<f64> + Lanes<C>>(
         |i, word| add_floats(&groups[i], &selected(arch, &chunks[i], word, -0.0), out),
         |row| out[codes[row].index()] += values[row]
     );
+}
+
+/// Adds up the floats of few groups in the lanes of a register: a sum in memory would be waited for by each row of a
+/// group that many rows are of.
+#[inline(always)]
+fn sum_few_floats<C: GroupCode, A: FloatLanes<f64>>(
+    arch: A,
+    rows: Rows<'_, C>,
+    values: &[f64],
+    out: &mut [f64],
+) {
+    let mut lanes = [0.0; LANES];
+    lanes[..out.len()].copy_from_slice(out);
+    let mut sums = arch.eight(lanes);
+    for (i, (codes, values)) in rows.codes.chunks(CHUNK).zip(values.chunks(CHUNK)).enumerate() {
+        let word = rows.selected(i);
+        if word == u64::MAX {
+            for (code, value) in codes.iter().zip(values) {
+                sums = arch.add_selected(sums, arch.eight([*value; LANES]), 1 << (code.index() % LANES), 0);
+            }
+        } else {
+            for row in Bits(word) {
+                let lane = 1 << (codes[row].index() % LANES);
+                sums = arch.add_selected(sums, arch.eight([values[row]; LANES]), lane, 0);
+            }
+        }
+    }
+    out.copy_from_slice(&arch.lanes(sums)[..out.len()]);
 }
 
 #[inline(always)]

@@ -120,6 +120,8 @@ impl<T: Integer> IntegerLanes<T> for Scalar {
 impl GroupLanes for Scalar {
     const FEW: usize = 0;
 
+    const FEW_FLOATS: usize = 0;
+
     #[inline(always)]
     fn add_selected_words(
         self,

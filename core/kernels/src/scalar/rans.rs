@@ -228,9 +228,14 @@ fn refill(state: &mut u32, taking: bool, word: u32) {
 }
 
 /// The states that the body begins with.
+#[inline(always)]
 fn heads(words: &[u16]) -> [u32; STEP] {
-    let word = |i: usize| u32::from(words.get(i).copied().unwrap_or(0));
-    std::array::from_fn(|i| (word(2 * i) << 16 | word(2 * i + 1)).max(LEAST))
+    let mut copy = [0; HEAD_WORDS];
+    let head = words.first_chunk().unwrap_or_else(|| {
+        copy[..words.len()].copy_from_slice(words);
+        &copy
+    });
+    std::array::from_fn(|i| (u32::from(head[2 * i]) << 16 | u32::from(head[2 * i + 1])).max(LEAST))
 }
 
 /// Writes the words that are left in the states, and tells how many they are.

@@ -38,7 +38,15 @@ fn any_positions() -> impl Strategy<Value = Vec<u16>> {
     let scattered =
         prop::collection::btree_set(any::<u16>(), 0..700).prop_map(|set| set.into_iter().collect());
     let dense = (any::<u16>(), 0..900_u16).prop_map(|(from, n)| (from..from.saturating_add(n)).collect());
-    prop_oneof![scattered, dense]
+    // Some thousand rows, of which many are positions.
+    let near = (any::<u16>(), prop::collection::vec(1..40_u16, 0..900)).prop_map(|(from, gaps)| {
+        let rows = gaps.into_iter().scan(from, |row, gap| {
+            *row = row.checked_add(gap)?;
+            Some(*row)
+        });
+        rows.collect()
+    });
+    prop_oneof![scattered, dense, near]
 }
 
 proptest! {
@@ -103,7 +111,8 @@ proptest! {
     }
 
     #[test]
-    fn bits_of_positions_are_set(positions in any_positions(), from in 0..100_usize, chosen in any::<u64>()) {
+    fn bits_of_positions_are_set(positions in any_positions(), from in 0..100_usize, chosen in any::<u64>(), rare in any::<bool>()) {
+        let chosen = if rare { chosen & 0x1010_0800_0020_0000 } else { chosen };
         let positions: Vec<u16> = positions.into_iter().filter(|&p| usize::from(p) >= 64 * from).collect();
         let chosen: Vec<u64> = (0..20).map(|i| chosen.rotate_left(i)).collect();
         let (mut all, mut some) = (vec![0; 1024 - from], vec![0; 1024 - from]);

@@ -234,8 +234,8 @@ fn codes_and_names_are_distinct() {
             (4, "runs"),
             (7, "sparse"),
             (11, "elias_fano"),
-            (5, "dictionary"),
             (10, "alp"),
+            (5, "dictionary"),
             (9, "delta"),
             (8, "entropy"),
             (6, "bitcompress")

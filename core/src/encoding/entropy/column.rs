@@ -32,7 +32,7 @@ pub(super) const MAX_KEYS: usize = 256;
 
 /// Ranges of codes that are compared one by one; of more, which only codes of a byte have, each row is looked up.
 const MAX_RANGES: usize = 8;
-/// Where more than one part in so many of a block's runs are left out, those that are asked for are decoded alone.
+/// Where more than one part in so many of a block's image is left out, what is asked for is decoded alone.
 const LEFT_OUT: usize = 4;
 
 thread_local! {
@@ -64,6 +64,13 @@ pub(super) struct Column {
     step: Option<i64>,
     table: Box<Table>,
     runs: Runs,
+}
+
+/// A run of a block, and how many words of it are asked for, from its first one on: whole vectors.
+#[derive(Clone, Copy)]
+struct Wanted {
+    run: usize,
+    words: usize,
 }
 
 /// Rows of one block.
@@ -154,7 +161,10 @@ impl Column {
         let width = image.width;
         if part.from > 0 && part.rows <= image.rows / LEFT_OUT && !self.is_cached(part.block) {
             let rows = self.runs.rows();
-            let runs: Vec<usize> = (part.from / rows..(part.from + part.rows).div_ceil(rows)).collect();
+            let end = part.from + part.rows;
+            let runs = part.from / rows..end.div_ceil(rows);
+            let runs: Vec<Wanted> =
+                runs.map(|run| self.wanted(image, run, (end - run * rows).min(rows) - 1)).collect();
             if self.leaps(part.block, runs.len()) {
                 return self.with_runs(part.block, &runs, |words| {
                     work(Codes { width, words, from: part.from % rows, rows: part.rows })
@@ -185,8 +195,21 @@ impl Column {
         with_cached((self.id, block), |_| ()).is_some()
     }
 
-    /// Calls `work` with the images of runs of a block, which ascend: one follows the other.
-    fn with_runs<R>(&self, block: usize, runs: &[usize], work: impl FnOnce(&[u64]) -> R) -> R {
+    /// A run up to a row, which is counted from its first.
+    fn wanted(&self, image: Image, run: usize, row: usize) -> Wanted {
+        let vector = row / (image.rows_of_byte() * VECTOR_BYTES);
+        Wanted { run, words: (vector + 1) * VECTOR_WORDS }
+    }
+
+    /// Whether runs are so much less than a block's image that they are decoded alone.
+    fn are_few(image: Image, runs: &[Wanted]) -> bool {
+        let words: usize = runs.iter().map(|run| run.words).sum();
+        words + image.words() / LEFT_OUT < image.words()
+    }
+
+    /// Calls `work` with the images of runs of a block, which ascend, as far as they are wanted: each begins where the one
+    /// before would end if all of it were.
+    fn with_runs<R>(&self, block: usize, runs: &[Wanted], work: impl FnOnce(&[u64]) -> R) -> R {
         let each = self.runs.words_of_run();
         // What is decoded, and `work`, may read other columns.
         let mut words = RUNS.take();
@@ -194,25 +217,28 @@ impl Column {
             words.resize(runs.len() * each + VECTOR_WORDS, 0);
         }
         let images = runs.iter().zip(words.chunks_mut(each));
-        let images = images.map(|(&run, words)| (run, &mut words[..self.runs.words(block, run)]));
+        let images = images.map(|(wanted, words)| (wanted.run, &mut words[..wanted.words]));
         self.runs.decode(&self.table, block, images);
         let result = work(&words);
         RUNS.set(words);
         result
     }
 
-    /// The runs of a block that hold rows for which `wanted` is true of their mask words; `None` where they are nearly
-    /// all, or the block is at hand.
-    fn few_runs(&self, part: Part, wanted: impl Fn(&[u64]) -> bool, mask: &[u64]) -> Option<Vec<usize>> {
+    /// The runs of a block that hold rows which a mask selects; `None` where that is nearly all of it, or the block is at
+    /// hand.
+    fn few_runs(&self, part: Part, mask: &[u64]) -> Option<Vec<Wanted>> {
         let words = self.runs.rows() / 64;
         if !part.from.is_multiple_of(self.runs.rows()) || self.is_cached(part.block) {
             return None;
         }
         let first = part.from / self.runs.rows();
-        let runs: Vec<usize> =
-            (first..).zip(mask.chunks(words)).filter(|(_, mask)| wanted(mask)).map(|(run, _)| run).collect();
-        let all = self.image(part.block).rows.div_ceil(self.runs.rows());
-        (runs.len() + all / LEFT_OUT < all).then_some(runs)
+        let image = self.image(part.block);
+        let of_run = |(run, mask): (usize, &[u64])| {
+            let last = mask.iter().rposition(|&word| word != 0)?;
+            Some(self.wanted(image, run, 64 * last + index(u64::from(mask[last].ilog2()))))
+        };
+        let runs: Vec<Wanted> = (first..).zip(mask.chunks(words)).filter_map(of_run).collect();
+        Self::are_few(image, &runs).then_some(runs)
     }
 
     /// Calls `work` with the codes of each block's part of rows, and the words of a mask that are its own.
@@ -229,7 +255,7 @@ impl Column {
                 self.scan(part, |codes| work(codes, None));
                 continue;
             };
-            let Some(runs) = self.few_runs(part, any, mask) else {
+            let Some(runs) = self.few_runs(part, mask) else {
                 if any(mask) {
                     self.scan(part, |codes| work(codes, Some(mask)));
                 }
@@ -237,7 +263,7 @@ impl Column {
             };
             let (width, rows) = (self.image(part.block).width, self.runs.rows());
             self.with_runs(part.block, &runs, |words| {
-                for (i, &run) in runs.iter().enumerate() {
+                for (i, &Wanted { run, .. }) in runs.iter().enumerate() {
                     let words = &words[i * self.runs.words_of_run()..];
                     let from = run * rows - part.from;
                     let rows = rows.min(part.rows - from);
@@ -470,15 +496,15 @@ impl KeyColumn for Column {
         let block = start / BLOCK_ROWS;
         let image = self.image(block);
         let rows = self.runs.rows();
-        let mut runs: Vec<usize> = places.iter().map(|place| usize::from(*place) / rows).collect();
-        runs.dedup();
-        let all = image.rows.div_ceil(rows);
-        if runs.len() + all / LEFT_OUT < all && !self.is_cached(block) {
+        let of_run = places.chunk_by(|a, b| usize::from(*a) / rows == usize::from(*b) / rows);
+        let of_run = of_run.filter_map(|places| places.last()).map(|place| usize::from(*place));
+        let runs: Vec<Wanted> = of_run.map(|last| self.wanted(image, last / rows, last % rows)).collect();
+        if Self::are_few(image, &runs) && !self.is_cached(block) {
             return self.with_runs(block, &runs, |words| {
                 let mut at = 0;
                 let places = places.iter().map(|place| {
                     let (run, row) = (usize::from(*place) / rows, usize::from(*place) % rows);
-                    while runs[at] != run {
+                    while runs[at].run != run {
                         at += 1;
                     }
                     u16::try_from(at * rows + row).invariant("runs of a block have its rows at most")
@@ -532,7 +558,7 @@ impl KeyColumn for Column {
 
     fn costs(&self) -> Costs {
         // A set is asked about each key, once.
-        let filter = [40, 70, 120, 220][self.image(0).width.trailing_zeros() as usize];
+        let filter = [80, 190, 270, 420][self.image(0).width.trailing_zeros() as usize];
         Costs { filter, look_up: 0, get: 200 }
     }
 }

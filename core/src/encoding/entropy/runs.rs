@@ -1,5 +1,7 @@
 //! The runs that a column's images are cut into: how long they are, and where their streams lie.
 
+use std::cmp::Reverse;
+
 use arrow_buffer::{Buffer, ScalarBuffer};
 use basalt_kernels::rans::{Stream, Table, decode_bytes};
 
@@ -188,6 +190,8 @@ impl Runs {
     ) {
         let mut streams = Vec::new();
         self.streams(block, runs, &mut streams);
+        // Those of about the same length are the fastest side by side.
+        streams.sort_unstable_by_key(|stream| Reverse(stream.out.len()));
         decode_bytes(table, &mut streams);
     }
 

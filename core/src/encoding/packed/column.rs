@@ -398,7 +398,8 @@ impl KeyColumn for Column {
         }
         let from = start % BLOCK_ROWS;
         let decimals = Decimals { base: decimals.base.wrapping_add(block.base), ..decimals };
-        let mut exceptions = self.exceptions(block, from, rows).peekable();
+        let selected = |(row, _): &(usize, usize)| mask::selects(mask, *row);
+        let mut exceptions = self.exceptions(block, from, rows).filter(selected).peekable();
         let both: Vec<Patch>;
         let patches = if exceptions.peek().is_some() {
             both = self.with_exceptions(block, exceptions, decimals, patches);

@@ -10,6 +10,9 @@ use super::{
     coded::Coded,
 };
 
+/// Where more than one row in so many is another, setting its bit takes less.
+const DENSE: usize = 32;
+
 /// The keys of the other rows, in order.
 #[derive(Debug)]
 pub(super) enum OtherKeys {
@@ -186,12 +189,16 @@ impl KeyColumn for Column {
     fn costs(&self) -> Costs {
         let part = |picoseconds: usize| count(picoseconds * self.coded.len() / self.rows);
         let get = self.coded.rank_cost();
+        let is_dense = self.coded.len() * DENSE > self.rows;
         match &self.others {
-            OtherKeys::One(_) => Costs { filter: 5 + part(1200), look_up: 0, get },
+            OtherKeys::One(_) => {
+                Costs { filter: 5 + part(if is_dense { 750 } else { 1200 }), look_up: 0, get }
+            }
             OtherKeys::Column(keys) => {
                 let keys = keys.costs();
+                let others = if is_dense { 800 } else { 1800 };
                 Costs {
-                    filter: 5 + part(1800 + keys.filter as usize),
+                    filter: 5 + part(others + keys.filter as usize),
                     look_up: part(keys.look_up as usize),
                     get: get + part(keys.get as usize),
                 }
