@@ -1,8 +1,9 @@
 //! Packed integers, decimals and texts: comparisons and sums on packed codes beside codes that are read one by one and
-//! the `fastlanes` crate, ALP beside the `alp` crate and pco, FSST beside `fsst-rs`.
+//! the `fastlanes` crate, ALP beside the `alp` crate and pco, FSST beside `fsst-rs`, sums of floats beside such that do not
+//! depend on the order of the rows.
 //!
 //! `cargo bench --profile dist -p basalt-benches --bench packed`; `-- --small` for a quick look, and names of tables
-//! (`compare`, `sums`, `decimals`, `texts`) for those alone.
+//! (`compare`, `sums`, `decimals`, `order`, `texts`) for those alone.
 
 use std::{env, time::Duration};
 
@@ -12,7 +13,7 @@ use basalt_benches::{
         build,
         data::{Nulls, shapes},
     },
-    packed::{compare, decimals, sums, texts},
+    packed::{compare, decimals, order, sums, texts},
     table, timing,
 };
 
@@ -35,10 +36,11 @@ fn main() {
     let small = timing::small();
     let sizes: &[(usize, Duration)] =
         if small { &[(CACHED, EACH)] } else { &[(CACHED, EACH), (LARGE, EACH_LARGE)] };
-    let tables: [(&str, &dyn Fn()); 4] = [
+    let tables: [(&str, &dyn Fn()); 5] = [
         ("compare", &|| sizes.iter().for_each(|&(rows, each)| compare_table(rows, each))),
         ("sums", &|| sizes.iter().for_each(|&(rows, each)| sum_table(rows, each))),
         ("decimals", &|| decimals::print_table(if small { 100_000 } else { 1_000_000 }, EACH_LARGE)),
+        ("order", &|| sizes.iter().for_each(|&(rows, _)| order::print_table(rows, EACH_LARGE))),
         ("texts", &|| texts::print_table(if small { 5_000 } else { 200_000 }, EACH_LARGE)),
     ];
     let asked: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod decimals;
 pub mod horizontal;
 pub mod lanes;
+pub mod order;
 pub mod sums;
 pub mod texts;
 

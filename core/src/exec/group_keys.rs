@@ -28,6 +28,8 @@ enum Keys {
     Each { keys: Vec<Option<i64>>, finder: Finder },
     /// Those of a group as one number.
     Numbered { radix: Arc<Radix>, numbers: Numbers },
+    /// The same as two numbers. The groups are in their order.
+    Twice { radixes: [Arc<Radix>; 2], numbers: [Vec<u64>; 2] },
 }
 
 /// Finds the group of a key.
@@ -59,6 +61,12 @@ impl KeyTable {
         Self { width: radix.width(), groups: numbers.len(), keys: Keys::Numbered { radix, numbers } }
     }
 
+    /// The groups of some pairs of numbers, which are in order.
+    pub(super) fn numbered_twice(radixes: [Arc<Radix>; 2], numbers: [Vec<u64>; 2]) -> Self {
+        let width = radixes.iter().map(|radix| radix.width()).sum();
+        Self { width, groups: numbers[0].len(), keys: Keys::Twice { radixes, numbers } }
+    }
+
     /// Groups so far.
     pub(super) fn len(&self) -> usize {
         self.groups
@@ -69,13 +77,26 @@ impl KeyTable {
         match &self.keys {
             Keys::Each { keys, .. } => keys[group * self.width..][..self.width][at],
             Keys::Numbered { radix, numbers } => radix.part(numbers.all()[group], at),
+            Keys::Twice { radixes: [radix, rest], numbers } => match at.checked_sub(radix.width()) {
+                None => radix.part(numbers[0][group], at),
+                Some(at) => rest.part(numbers[1][group], at),
+            },
+        }
+    }
+
+    /// Whether the groups are in the order of their keys.
+    pub(super) fn is_sorted(&self) -> bool {
+        match &self.keys {
+            Keys::Each { .. } => false,
+            Keys::Numbered { numbers, .. } => numbers.all().is_sorted(),
+            Keys::Twice { .. } => true,
         }
     }
 
     /// The numbers of the groups, in the order of their keys, where they have some.
     pub(super) fn numbers(&self) -> Option<&[u64]> {
         match &self.keys {
-            Keys::Each { .. } => None,
+            Keys::Each { .. } | Keys::Twice { .. } => None,
             Keys::Numbered { numbers, .. } => Some(numbers.all()),
         }
     }
@@ -83,7 +104,7 @@ impl KeyTable {
     /// What the numbers of the groups are below; 0 where they have none.
     pub(super) fn size(&self) -> usize {
         match &self.keys {
-            Keys::Each { .. } => 0,
+            Keys::Each { .. } | Keys::Twice { .. } => 0,
             Keys::Numbered { radix, .. } => radix.size(),
         }
     }
@@ -108,6 +129,12 @@ impl KeyTable {
                 let all = numbers.all();
                 radix.columns(groups.iter().map(|group| all[*group as usize]).collect())
             }
+            Keys::Twice { radixes, numbers } => {
+                let columns = radixes.iter().zip(numbers).flat_map(|(radix, all)| {
+                    radix.columns(groups.iter().map(|group| all[*group as usize]).collect())
+                });
+                columns.collect()
+            }
         }
     }
 
@@ -116,6 +143,9 @@ impl KeyTable {
         match &self.keys {
             Keys::Each { .. } => 0,
             Keys::Numbered { numbers, .. } => numbers.bytes(),
+            Keys::Twice { numbers, .. } => {
+                numbers.iter().map(|numbers| numbers.capacity() * size_of::<u64>()).sum()
+            }
         }
     }
 

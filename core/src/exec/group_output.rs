@@ -72,7 +72,7 @@ fn by_key(plan: &Plan, groups: &Groups<'_>, held: &mut Held<'_>) -> Result<Vec<u
         shown.drain(..index(plan.offset).min(shown.len()));
     };
     match groups.keys.numbers() {
-        Some(numbers) if numbers.is_sorted() => page(&mut shown),
+        _ if groups.keys.is_sorted() => page(&mut shown),
         Some(numbers) => {
             held.set(held.bytes() + numbers.len() * size_of::<(u64, u32)>())?;
             sort_by_number(numbers, groups.keys.size(), &mut shown, held.control())?;

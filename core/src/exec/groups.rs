@@ -97,6 +97,9 @@ impl<'a> Groups<'a> {
         if let Some(numbers) = self.keys.numbers() {
             return numbers[a].cmp(&numbers[b]);
         }
+        if self.keys.is_sorted() {
+            return a.cmp(&b);
+        }
         let types = self.key_types.iter().zip(&self.key_texts).enumerate();
         for (at, (data_type, texts)) in types {
             let order = match (self.keys.part(a, at), self.keys.part(b, at)) {
@@ -178,7 +181,17 @@ pub(super) fn collect<'q>(
     let (slots, apart) = (&plan.rows, to.is_apart());
     let arguments = Arguments::new(aggregates, slots);
     if let Some(numbering) = Numbering::new(keys, &arguments, snapshot, scan, control)? {
-        return by_fragment(keys, aggregates, &arguments, slots, &numbering, scan, to, control);
+        let query = Query { keys, arguments: &arguments, slots, numbering: &numbering };
+        if numbering.rest().is_none() {
+            return by_fragment(&query, aggregates, scan, to, control);
+        }
+        if let Some(partitioned) = Partitioned::new(&query, scan, control)? {
+            let mut held = Held::new(control);
+            let mut groups = numbered(&query, aggregates, &to);
+            partitioned.run(&mut groups, scan, to, control, &mut held)?;
+            held.keep();
+            return Ok(groups);
+        }
     }
     let table = KeyTable::new(keys.len(), radix(keys, snapshot));
     let mut groups = Groups::new(keys, aggregates, slots, table, apart);
@@ -228,30 +241,33 @@ pub(super) fn collect<'q>(
     Ok(groups)
 }
 
-/// The groups of whole fragments, which have numbers.
-#[allow(clippy::too_many_arguments, reason = "what `collect` is given and has made of it")]
-fn by_fragment<'q>(
-    keys: &'q [BoundExpr],
-    aggregates: &'q [BoundAggregate],
-    arguments: &Arguments<'q>,
-    slots: &Slots,
-    numbering: &Numbering<'_>,
-    scan: &mut Scan<'q, '_>,
-    to: To<'_>,
-    control: &Control,
-) -> Result<Groups<'q>> {
-    let known = by_statistics(keys, arguments, scan);
-    let rows: usize = scan.blocks.iter().map(|(block, _)| block.rows()).sum();
-    let size = numbering.radix().size();
+/// No groups yet, of keys that have numbers.
+fn numbered<'q>(query: &Query<'q, '_>, aggregates: &'q [BoundAggregate], to: &To<'_>) -> Groups<'q> {
+    let Query { keys, slots, numbering, .. } = query;
     let table = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::of(Vec::new()));
     let mut groups = Groups::new(keys, aggregates, slots, table, to.is_apart());
     for (key, texts) in groups.key_texts.iter_mut().enumerate() {
         *texts = numbering.texts(key).map_or_else(Interner::default, |texts| Interner::of(Arc::clone(texts)));
     }
-    let query = Query { keys, arguments, slots, numbering };
+    groups
+}
+
+/// The groups of whole fragments, which have numbers.
+fn by_fragment<'q>(
+    query: &Query<'q, '_>,
+    aggregates: &'q [BoundAggregate],
+    scan: &mut Scan<'q, '_>,
+    to: To<'_>,
+    control: &Control,
+) -> Result<Groups<'q>> {
+    let Query { keys, arguments, slots, numbering } = query;
+    let known = by_statistics(keys, arguments, scan);
+    let rows: usize = scan.blocks.iter().map(|(block, _)| block.rows()).sum();
+    let size = numbering.radix().size();
+    let mut groups = numbered(query, aggregates, &to);
     let mut held = Held::new(control);
     if known.is_empty()
-        && let Some(partitioned) = Partitioned::new(&query, scan, control)?
+        && let Some(partitioned) = Partitioned::new(query, scan, control)?
     {
         partitioned.run(&mut groups, scan, to, control, &mut held)?;
         held.keep();

@@ -39,6 +39,7 @@ mod scalar_aggregate;
 mod scan;
 mod semi_join;
 mod sets;
+mod short_texts;
 mod sorted_items;
 mod sorted_texts;
 mod source;

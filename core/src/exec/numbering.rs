@@ -1,5 +1,6 @@
 //! The keys of groups as numbers that are the same in all fragments. Where the least and the greatest of each key are
-//! known, a group's keys are one number in their order. The dictionaries of fragments are sorted, so that texts get
+//! known, a group's keys are one number in their order; the last of them have a second one where one does not hold all. The
+//! dictionaries of fragments are sorted, so that texts get
 //! their numbers by merging them: no row's text is looked at. Texts without a dictionary are
 //! looked up, each row's once.
 
@@ -35,6 +36,8 @@ const FEW_ENTRIES: usize = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Numbering<'a> {
     radix: Arc<Radix>,
+    /// That of the keys which the first has no room for.
+    rest: Option<Arc<Radix>>,
     keys: Vec<Key<'a>>,
     _held: Held<'a>,
 }
@@ -110,18 +113,19 @@ impl<'a> Numbering<'a> {
             ranges.push(Some(KeyRange { low: range.0, high: range.1, nullable: bounds.nullable }));
             numbered.push(Key { expr, maps, texts });
         }
-        let most = isize::MAX.cast_unsigned();
-        let Some(mut radix) = Radix::new(ranges.iter().copied(), most) else { return Ok(None) };
-        // Where numbers are no places, gaps between them cost nothing.
-        if radix.size() > super::numbers::MOST_PLACES {
-            radix = Radix::in_bits(ranges, most).unwrap_or(radix);
-        }
-        Ok(Some(Self { radix: Arc::new(radix), keys: numbered, _held: held }))
+        let of_all = radix(&ranges).map(|radix| (radix, None));
+        let Some((radix, rest)) = of_all.or_else(|| of_two(&ranges)) else { return Ok(None) };
+        Ok(Some(Self { radix: Arc::new(radix), rest: rest.map(Arc::new), keys: numbered, _held: held }))
     }
 
     /// The numbers of all fragments.
     pub(super) fn radix(&self) -> &Arc<Radix> {
         &self.radix
+    }
+
+    /// The second numbers, of the keys behind those of the first, where there are such.
+    pub(super) fn rest(&self) -> Option<&Arc<Radix>> {
+        self.rest.as_ref()
     }
 
     /// The integers that the codes of a key in a fragment stand for, where there are codes and these span less.
@@ -188,6 +192,22 @@ impl<'a> Numbering<'a> {
         };
         (0..keys.len()).map(&mut number).collect()
     }
+}
+
+/// The numbers of keys of these ranges, where 64 bits hold them.
+fn radix(ranges: &[Option<KeyRange>]) -> Option<Radix> {
+    let radix = Radix::new(ranges.iter().copied(), usize::MAX)?;
+    // Where numbers are no places, gaps between them cost nothing.
+    if radix.size() <= super::numbers::MOST_PLACES {
+        return Some(radix);
+    }
+    Some(Radix::in_bits(ranges.iter().copied(), usize::MAX).unwrap_or(radix))
+}
+
+/// The same in two numbers: the first is of as many keys as it holds.
+fn of_two(ranges: &[Option<KeyRange>]) -> Option<(Radix, Option<Radix>)> {
+    let of = |first: usize| Some((radix(&ranges[..first])?, Some(radix(&ranges[first..])?)));
+    (1..ranges.len()).rev().find_map(of)
 }
 
 /// Threads that share the work of this one.

@@ -26,9 +26,9 @@ pub(super) struct Scratch {
     ends: Vec<usize>,
 }
 
-/// The groups of a part, in the order of their numbers.
+/// The groups of a part, in the order of their numbers; there may be no second ones.
 pub(super) struct PartGroups {
-    pub(super) numbers: Vec<u64>,
+    pub(super) numbers: [Vec<u64>; 2],
     pub(super) rows: Totals<'static>,
     /// What each argument comes to, ...
     pub(super) totals: Vec<Totals<'static>>,
@@ -49,7 +49,9 @@ impl PartGroups {
         let range = |piece: &Piece<'_>| piece.starts[part] as usize..piece.starts[part + 1] as usize;
         let records = pieces.iter().map(|piece| range(piece).len()).sum::<usize>();
         let mut held = Held::new(control);
-        held.set(records * (2 * size_of::<Item>() + size_of::<usize>()))?;
+        // Those of one number are sorted by the second with it at hand.
+        let of_rest = record.rest.map_or(0, |_| size_of::<Item>());
+        held.set(records * (2 * size_of::<Item>() + of_rest + size_of::<usize>()))?;
         items.clear();
         items.reserve_exact(records);
         for (at, piece) in (0_u64..).zip(pieces) {
@@ -61,21 +63,30 @@ impl PartGroups {
         }
         others.resize(records, (0, 0));
         sort(items, others, control)?;
-        let mut numbers = Vec::with_capacity(records);
+        let mut numbers = [Vec::with_capacity(records), Vec::new()];
         ends.clear();
-        for (at, (number, _)) in items.iter().enumerate() {
-            if at.is_multiple_of(CHECKED) {
+        let mut at = 0;
+        for items in items.chunk_by_mut(|a, b| a.0 == b.0) {
+            if at / CHECKED != (at + items.len()) / CHECKED {
                 control.check()?;
             }
-            if numbers.last() != Some(number) {
-                if at > 0 {
-                    ends.push(at);
-                }
-                numbers.push(*number);
+            let Some(rest) = record.rest else {
+                at += items.len();
+                numbers[0].push(items[0].0);
+                ends.push(at);
+                continue;
+            };
+            let rest = |item: &Item| word(pieces, record.width, item, rest);
+            // Those of a group stay in the order of rows.
+            if items.len() > 1 {
+                items.sort_by_cached_key(rest);
             }
-        }
-        if records > 0 {
-            ends.push(records);
+            for items in items.chunk_by(|a, b| rest(a) == rest(b)) {
+                at += items.len();
+                numbers[0].push(items[0].0);
+                numbers[1].push(rest(&items[0]));
+                ends.push(at);
+            }
         }
         let mut of_part = Self {
             numbers,
@@ -109,10 +120,16 @@ impl PartGroups {
                 + totals.extremes.len() * size_of::<(i64, i64)>()
         };
         let sums: usize = self.sums.iter().map(Vec::len).sum();
-        self.numbers.capacity() * size_of::<u64>()
+        self.numbers.iter().map(Vec::capacity).sum::<usize>() * size_of::<u64>()
             + self.totals.iter().chain([&self.rows]).map(totals).sum::<usize>()
             + sums * size_of::<FragmentSum>()
     }
+}
+
+/// A word of an item's record.
+#[inline]
+fn word(pieces: &[Piece<'_>], width: usize, (_, place): &Item, at: usize) -> u64 {
+    pieces[index(place >> PLACE_BITS)].words[index(place & u64::from(u32::MAX)) * width + at]
 }
 
 /// The sorted records of a part, and where each group ends.
@@ -136,9 +153,8 @@ impl<'r> Runs<'r> {
 
     /// A word of a record.
     #[inline]
-    fn word(&self, (_, place): &Item, at: usize) -> u64 {
-        let words = &self.pieces[index(place >> PLACE_BITS)].words;
-        words[index(place & u64::from(u32::MAX)) * self.width + at]
+    fn word(&self, item: &Item, at: usize) -> u64 {
+        word(self.pieces, self.width, item, at)
     }
 
     /// Adds what an argument comes to; `valid` is the word and the bit that say whether it is not null.

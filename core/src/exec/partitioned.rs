@@ -11,7 +11,7 @@ use super::{
     Block, Scan,
     aggregate::State,
     control::{Control, Held},
-    fragment_aggregate::{MOST_PLACES, Query},
+    fragment_aggregate::{MOST_PLACES, Query, RowKeys},
     group_keys::KeyTable,
     groups::{Groups, To},
     hash_aggregate::for_each_row,
@@ -37,6 +37,8 @@ use crate::{
 const FEW_ROWS: usize = 1 << 17;
 /// Rows of a group, from which on groups that have places are made in fragments.
 const ROWS_OF_GROUP: usize = 8;
+/// Rows of a group, from which on its keys are looked up in every block where one number does not hold them.
+const ROWS_OF_KEYS: usize = 64;
 /// Blocks that say how many groups there are, and where.
 const SAMPLED: usize = 8;
 /// One of so many numbers may lie far from the others, at either end.
@@ -99,9 +101,12 @@ impl Parts {
     }
 }
 
-/// The words of a row's record: its number, which arguments are not null where any may be, and what they are.
+/// The words of a row's record: its number, and the second one where there are such; which arguments are not null where any
+/// may be, and what they are.
 pub(super) struct Record<'a, 's> {
     pub(super) width: usize,
+    /// Where the second number is.
+    pub(super) rest: Option<usize>,
     /// Where the bits of what is not null are.
     pub(super) valid: Option<usize>,
     pub(super) fields: Vec<Field<'a, 's>>,
@@ -117,7 +122,11 @@ pub(super) struct Field<'a, 's> {
 }
 
 impl<'a, 's> Record<'a, 's> {
-    fn new<'f>(arguments: &'s Arguments<'a>, fragments: impl Iterator<Item = &'f Fragment> + Clone) -> Self {
+    fn new<'f>(
+        arguments: &'s Arguments<'a>,
+        has_rest: bool,
+        fragments: impl Iterator<Item = &'f Fragment> + Clone,
+    ) -> Self {
         let nullable = |argument: &Argument<'_>| match argument.expr {
             BoundExpr::Slot(slot) => fragments
                 .clone()
@@ -130,6 +139,7 @@ impl<'a, 's> Record<'a, 's> {
             width += usize::from(wanted);
             wanted.then_some(width - 1)
         };
+        let rest = word(has_rest);
         let valid = word(nullable.contains(&true));
         let field = |(argument, nullable): (&'s Argument<'a>, bool)| Field {
             argument,
@@ -138,7 +148,7 @@ impl<'a, 's> Record<'a, 's> {
             float: word(argument.sums_floats()),
         };
         let fields = arguments.all.iter().zip(nullable).map(field).collect();
-        Self { width, valid, fields }
+        Self { width, rest, valid, fields }
     }
 }
 
@@ -183,28 +193,35 @@ impl<'a, 's> Partitioned<'a, 's> {
         let has_texts =
             all.iter().any(|argument| argument.extremes && argument.data_type == Some(DataType::Utf8));
         let (rows, size) = (selected(scan), query.numbering.radix().size());
+        let has_rest = query.numbering.rest().is_some();
         // Groups that have places, each of them many rows, are made faster in fragments.
-        let few = size <= MOST_PLACES && size < rows / ROWS_OF_GROUP;
+        let few = !has_rest && size <= MOST_PLACES && size < rows / ROWS_OF_GROUP;
         if rows < FEW_ROWS || few || has_texts || all.len() > FLAGGED {
             return Ok(None);
         }
         let fragments =
             scan.blocks.chunk_by(|(a, _), (b, _)| a.at == b.at).map(|blocks| blocks[0].0.fragment);
-        let record = Record::new(query.arguments, fragments);
+        let record = Record::new(query.arguments, has_rest, fragments);
         let bytes = rows * record.width * size_of::<u64>();
         if bytes > control.memory() / 2 {
             return Ok(None);
         }
-        let (mut held, mut sample) = (Held::new(control), Vec::new());
+        let (mut held, mut sample, mut rests) = (Held::new(control), Vec::new(), Vec::new());
         for at in 0..SAMPLED.min(scan.blocks.len()) {
             control.check()?;
             let (block, mask) =
                 scan.mask(at * scan.blocks.len() / SAMPLED.min(scan.blocks.len()), query.slots)?;
-            held.set(held.bytes() + mask.count(block.rows()) * size_of::<u64>())?;
-            query.numbers(block, &mask, &mut sample)?;
+            held.set(held.bytes() + mask.count(block.rows()) * 2 * size_of::<u64>())?;
+            query.numbers(block, &mask, &mut sample, &mut rests)?;
         }
         held.set(held.bytes() + 2 * sample.len())?;
-        if sample.is_empty() || distinct(&sample) <= sample.len() / 2 {
+        let groups = match has_rest {
+            false => distinct(sample.iter().copied()),
+            true => distinct(sample.iter().zip(&rests).map(|(number, rest)| number ^ mixed(*rest))),
+        };
+        // What has two numbers would be looked up key by key instead.
+        let least = if has_rest { sample.len() / ROWS_OF_KEYS } else { sample.len() / 2 };
+        if sample.is_empty() || groups <= least {
             return Ok(None);
         }
         let parts = Parts::new(&mut sample, rows * record.width / PART_WORDS);
@@ -239,7 +256,7 @@ impl<'a, 's> Partitioned<'a, 's> {
             held.set(groups.bytes())?;
             Ok((groups, held))
         };
-        let (mut numbers, mut records): (Vec<u64>, usize) = (Vec::new(), 0);
+        let (mut numbers, mut records): ([Vec<u64>; 2], usize) = ([Vec::new(), Vec::new()], 0);
         let all: usize = pieces.iter().map(Piece::len).sum();
         let mut scratch = Scratch::default();
         let parts: Vec<usize> = (0..self.parts.all).collect();
@@ -254,8 +271,10 @@ impl<'a, 's> Partitioned<'a, 's> {
                 let (part, of_part) = result?;
                 let is_first = records == 0;
                 records += index(part.rows.counts.iter().sum());
-                grow(&mut numbers, part.numbers.len());
-                numbers.extend_from_slice(&part.numbers);
+                for (numbers, more) in numbers.iter_mut().zip(&part.numbers) {
+                    grow(numbers, more.len());
+                    numbers.extend_from_slice(more);
+                }
                 for (state, argument) in groups.states.iter_mut().zip(&groups.arguments.of) {
                     match argument {
                         None => state.append(&part.rows, &[]),
@@ -265,7 +284,7 @@ impl<'a, 's> Partitioned<'a, 's> {
                 held.set(bytes_of(groups, &numbers))?;
                 drop(of_part);
                 if let To::Sink(sink) = &mut to {
-                    if numbers.len() >= HANDED {
+                    if numbers[0].len() >= HANDED {
                         groups.keys = self.keys(std::mem::take(&mut numbers));
                         let goes_on = sink(groups)?;
                         groups.states.iter_mut().for_each(State::clear);
@@ -276,8 +295,11 @@ impl<'a, 's> Partitioned<'a, 's> {
                 } else if is_first && records > 0 {
                     // The first part tells how many groups the others have, about: what holds them is not moved as it
                     // grows.
-                    let more = numbers.len() * (all - records) / records;
-                    numbers.reserve_exact(more);
+                    let more = numbers[0].len() * (all - records) / records;
+                    numbers
+                        .iter_mut()
+                        .filter(|numbers| !numbers.is_empty())
+                        .for_each(|n| n.reserve_exact(more));
                     groups.states.iter_mut().for_each(|state| state.reserve(more));
                     held.set(bytes_of(groups, &numbers))?;
                 }
@@ -287,18 +309,18 @@ impl<'a, 's> Partitioned<'a, 's> {
         if let To::Sink(sink) = to {
             sink(groups)?;
             groups.states.iter_mut().for_each(State::clear);
-            groups.keys = self.keys(Vec::new());
+            groups.keys = self.keys([Vec::new(), Vec::new()]);
         }
         watch.stop(Step::Merge, 0, 0);
         Ok(())
     }
 
-    fn keys(&self, numbers: Vec<u64>) -> KeyTable {
-        KeyTable::numbered(Arc::clone(self.radix()), Numbers::of(numbers))
-    }
-
-    fn radix(&self) -> &Arc<Radix> {
-        self.query.numbering.radix()
+    fn keys(&self, numbers: [Vec<u64>; 2]) -> KeyTable {
+        let radix = Arc::clone(self.query.numbering.radix());
+        match self.query.numbering.rest() {
+            Some(rest) => KeyTable::numbered_twice([radix, Arc::clone(rest)], numbers),
+            None => KeyTable::numbered(radix, Numbers::of(numbers.into_iter().next().unwrap_or_default())),
+        }
     }
 
     /// The records of a fragment's selected rows.
@@ -306,10 +328,11 @@ impl<'a, 's> Partitioned<'a, 's> {
         let (block, _) = masks[0];
         let mut held = Held::new(block.control);
         let width = self.record.width;
-        held.set(selected * (width + 1) * size_of::<u64>())?;
-        let mut numbers = Vec::with_capacity(selected);
+        let of_numbers = 1 + usize::from(self.record.rest.is_some());
+        held.set(selected * (width + of_numbers) * size_of::<u64>())?;
+        let (mut numbers, mut rests) = (Vec::with_capacity(selected), Vec::new());
         for (block, mask) in masks {
-            self.query.numbers(*block, mask, &mut numbers)?;
+            self.query.numbers(*block, mask, &mut numbers, &mut rests)?;
         }
         let mut starts = vec![0_u32; self.parts.all + 1];
         numbers.iter().for_each(|number| starts[self.parts.of(*number) + 1] += 1);
@@ -319,7 +342,7 @@ impl<'a, 's> Partitioned<'a, 's> {
         let mut next = starts.clone();
         let mut words = vec![0; selected * width];
         let mut ends = Vec::with_capacity(masks.len());
-        let (mut rest, mut places) = (numbers.as_slice(), Vec::new());
+        let (mut left, mut rests, mut places) = (numbers.as_slice(), rests.iter(), Vec::new());
         for (block, mask) in masks {
             let sources = self.record.fields.iter();
             let sources = sources.map(|field| field.argument.source(self.query.slots, *block, mask));
@@ -328,11 +351,14 @@ impl<'a, 's> Partitioned<'a, 's> {
                 places.clear();
                 places.resize(batch.rows(), 0);
                 for_each_row(batch.mask(), batch.rows(), |row| {
-                    let (number, others) = rest.split_first().invariant("every selected row has a number");
-                    rest = others;
+                    let (number, others) = left.split_first().invariant("every selected row has a number");
+                    left = others;
                     let next = &mut next[self.parts.of(*number)];
                     places[row] = *next as usize * width;
                     words[places[row]] = *number;
+                    if let Some((at, rest)) = self.record.rest.zip(rests.next()) {
+                        words[places[row] + at] = *rest;
+                    }
                     *next += 1;
                 });
                 self.put(batch, &sources, &places, &mut words)
@@ -381,14 +407,21 @@ impl<'a, 's> Partitioned<'a, 's> {
 }
 
 impl<'a> Query<'a, '_> {
-    /// Appends the numbers of a block's selected rows.
-    fn numbers(&self, block: Block<'a>, mask: &Mask, out: &mut Vec<u64>) -> Result<()> {
+    /// Appends the numbers of a block's selected rows, and their second numbers where there are such.
+    fn numbers(&self, block: Block<'a>, mask: &Mask, out: &mut Vec<u64>, rests: &mut Vec<u64>) -> Result<()> {
         let mut of_batch: Vec<u64> = Vec::new();
         self.for_each_batch(block, mask, &[], |batch, columns| {
-            self.numbering.radix().places(columns, &mut of_batch);
-            match batch.mask() {
-                None => out.extend_from_slice(&of_batch),
-                Some(mask) => mask::for_each(mask, |row| out.push(of_batch[row])),
+            let (first, last) = columns.split_at_mut(self.numbering.radix().width());
+            let mut add = |radix: &Radix, columns: &mut [RowKeys], out: &mut Vec<u64>| {
+                radix.places(columns, &mut of_batch);
+                match batch.mask() {
+                    None => out.extend_from_slice(&of_batch),
+                    Some(mask) => mask::for_each(mask, |row| out.push(of_batch[row])),
+                }
+            };
+            add(self.numbering.radix(), first, out);
+            if let Some(rest) = self.numbering.rest() {
+                add(rest, last, rests);
             }
             Ok(())
         })
@@ -396,8 +429,8 @@ impl<'a> Query<'a, '_> {
 }
 
 /// Bytes of groups, one of whose columns is there twice while it grows.
-fn bytes_of(groups: &Groups<'_>, numbers: &Vec<u64>) -> usize {
-    let numbers = numbers.capacity() * size_of::<u64>();
+fn bytes_of(groups: &Groups<'_>, numbers: &[Vec<u64>; 2]) -> usize {
+    let numbers = numbers.iter().map(|numbers| numbers.capacity() * size_of::<u64>()).sum();
     let states = || groups.states.iter().map(State::bytes);
     let most = states().fold(numbers, usize::max);
     numbers + states().sum::<usize>() + most + groups.text_bytes()
@@ -411,17 +444,21 @@ fn bytes_of(groups: &Groups<'_>, numbers: &Vec<u64>) -> usize {
     clippy::cast_sign_loss,
     reason = "an estimate"
 )]
-fn distinct(numbers: &[u64]) -> usize {
+fn distinct(numbers: impl ExactSizeIterator<Item = u64>) -> usize {
     let bits = (numbers.len() * 8).next_power_of_two().max(64);
     let mut words = vec![0_u64; bits / 64];
     for number in numbers {
-        let mixed = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bit = index(mixed >> (64 - bits.trailing_zeros()));
+        let bit = index(mixed(number) >> (64 - bits.trailing_zeros()));
         words[bit / 64] |= 1 << (bit % 64);
     }
     let clear = bits - index(mask::count_ones(&words));
     (-(bits as f64) * (clear.max(1) as f64 / bits as f64).ln()) as usize
+}
+
+/// A number whose high bits hang on all bits of another.
+fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
 #[cfg(test)]
@@ -432,7 +469,7 @@ mod tests {
     fn distinct_numbers_are_estimated() {
         for (n, of) in [(100_000, 100_000), (100_000, 1000), (5000, 4000), (1, 1)] {
             let numbers: Vec<u64> = (0..n).map(|at| at % of * 1_000_003).collect();
-            let (found, of) = (distinct(&numbers), usize::try_from(of).unwrap());
+            let (found, of) = (distinct(numbers.iter().copied()), usize::try_from(of).unwrap());
             assert!(found.abs_diff(of) <= of / 20 + 1, "{found} of {of}");
         }
     }

@@ -6,6 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use super::{
     control::{Control, Held},
+    short_texts::ShortTexts,
     sorted_items::{Item, sort},
 };
 use crate::{
@@ -198,6 +199,7 @@ pub(super) fn hashed(
             }
         }
     };
+    let mut short = ShortTexts::new();
     let before = held.bytes();
     let mut maps: Vec<Map> = Vec::with_capacity(columns.len());
     let mut kept = 0;
@@ -206,24 +208,33 @@ pub(super) fn hashed(
         let entries = entries_of(column);
         // Default: without a dictionary every row has a text of its own.
         let texts = entries.unwrap_or(texts.as_ref());
-        let mut numbers: Vec<u32> = Vec::with_capacity(texts.rows());
+        let mut numbers: Vec<u32> = vec![0; texts.rows()];
         for start in (0..texts.rows()).step_by(BATCH_ROWS) {
             control.check()?;
             // The hash table and what holds the texts may be half empty, and are there twice while they grow.
             let found = 2 * (all.size() + all.len() * HASHED);
-            held.set(before + kept + texts.rows() * size_of::<u32>() + found)?;
             let rows = (texts.rows() - start).min(BATCH_ROWS);
+            held.set(before + kept + texts.rows() * size_of::<u32>() + found + short.bytes(rows))?;
             let valid = if entries.is_some() { None } else { column.validity_words(start, rows) };
             let batch = texts.decode(start, rows, valid.as_deref());
-            numbers.extend((0..rows).map(|row| match selects(valid.as_deref(), row) {
-                true => id(batch.get(row), &mut all),
-                false => 0,
-            }));
+            for row in (0..rows).filter(|row| selects(valid.as_deref(), *row)) {
+                let text = batch.get(row);
+                if !short.add(text, count(start + row)) {
+                    numbers[start + row] = id(text, &mut all);
+                }
+            }
         }
+        // At worst all are new.
+        held.set(held.bytes() + texts.rows() * SHORT)?;
+        let new = |text: &str| {
+            all.push(text);
+            count(all.len() - 1)
+        };
+        short.look_up(control, new, |row, number| numbers[row as usize] = number)?;
         maps.push(if entries.is_some() { Map::Codes(numbers) } else { Map::Rows(numbers) });
         kept = maps.iter().map(Map::bytes).sum();
     }
-    drop(table);
+    drop((table, short));
     control.check()?;
     held.set(before + kept + 2 * all.size() + all.len() * (SORTED + size_of::<u32>()))?;
     let order = sorted(&all, control)?;
@@ -246,6 +257,8 @@ pub(super) fn hashed(
     Ok((all, maps))
 }
 
+/// Bytes of a short text that is new, and of its place in a hash table, which may be half empty and there twice.
+const SHORT: usize = 4 * (size_of::<u128>() + size_of::<usize>() + size_of::<(u128, u32)>());
 /// Bytes of a text's place in a hash table.
 const HASHED: usize = size_of::<u32>() + 1;
 /// Bytes of a text while texts are sorted.
