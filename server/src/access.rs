@@ -13,6 +13,7 @@ pub(crate) mod issue;
 )]
 pub(crate) mod keys;
 mod messages;
+pub(crate) mod quota;
 pub(crate) mod roles;
 mod roots;
 mod routes;
@@ -32,6 +33,7 @@ use crate::{reload::Reload, status::RequestError, tls::Certificate};
 
 use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
+use quota::Turn;
 pub(crate) use roots::Roots;
 pub(crate) use routes::{ROUTES, Route};
 
@@ -240,6 +242,16 @@ impl Caller {
     /// The server itself.
     pub(crate) fn itself(access: &Access) -> Self {
         Self { principal: Principal::Itself, access: access.clone() }
+    }
+
+    /// A request under way, for as long as this is there. Fails where the owner of a key has as many as he may have; lists,
+    /// and what stops a query, are not counted. `None`: nobody counts.
+    pub(crate) fn turn(&self, object: Object<'_>) -> Result<Option<Turn>, RequestError> {
+        match (&self.principal, object) {
+            (Principal::Key(..), Object::Catalog | Object::Server) => Ok(None),
+            (Principal::Key(key, _), _) => key.quota.take(&key.name),
+            _ => Ok(None),
+        }
     }
 
     /// Fails where it may not do what it asks for.

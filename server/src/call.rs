@@ -8,8 +8,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use crate::{
-    access::{Action, Asks, Caller, Method, Object, Principal},
-    connection::Connection,
+    access::{Action, Asks, Caller, Method, Object, Principal, quota::Turn},
+    connection::{Connection, Visit},
     metrics::Metrics,
     status::RequestError,
     trace::Trace,
@@ -26,6 +26,10 @@ pub(crate) struct Arrival {
     pub(crate) trace: Arc<Trace>,
     /// A shutdown waits for those that hold one.
     pub(crate) running: Option<TaskTrackerToken>,
+    /// Its connection is not idle meanwhile.
+    pub(crate) _visit: Arc<Visit>,
+    /// It counts among those that its sender has under way.
+    pub(crate) _turn: Option<Turn>,
 }
 
 /// A request under way. It writes its log line when it is dropped, as cancelled if nothing else was said.

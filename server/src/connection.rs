@@ -1,11 +1,14 @@
 //! One client's connection: what it may hold at once, and how it is closed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{class::ByClass, limits};
@@ -20,7 +23,17 @@ pub(crate) struct Connection {
     asking: AtomicUsize,
     /// Answers that were given up unread and whose last message it still has to take.
     abandoned: AtomicUsize,
+    activity: Mutex<Activity>,
+    leave: CancellationToken,
     close: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Activity {
+    /// Requests under way.
+    requests: usize,
+    /// When there was one last.
+    last: Instant,
 }
 
 impl Connection {
@@ -32,6 +45,8 @@ impl Connection {
             answers: ByClass::new(answers(), answers()),
             asking: AtomicUsize::new(0),
             abandoned: AtomicUsize::new(0),
+            activity: Mutex::new(Activity { requests: 0, last: Instant::now() }),
+            leave: CancellationToken::new(),
             close: CancellationToken::new(),
         })
     }
@@ -45,6 +60,32 @@ impl Connection {
     pub(crate) fn asks(self: &Arc<Self>) -> Asking {
         let before = self.asking.fetch_add(1, Ordering::Relaxed);
         Asking { connection: Arc::clone(self), is_alone: before == 0 }
+    }
+
+    /// A request is under way as long as this is there.
+    pub(crate) fn visit(self: &Arc<Self>) -> Arc<Visit> {
+        self.activity().requests += 1;
+        Arc::new(Visit(Arc::clone(self)))
+    }
+
+    /// For how long no request has been under way; `None`: one is.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let activity = self.activity();
+        (activity.requests == 0).then(|| activity.last.elapsed())
+    }
+
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cancelled when the connection is to end with the requests that are under way.
+    pub(crate) fn left(&self) -> CancellationToken {
+        self.leave.clone()
+    }
+
+    /// Has it end with the requests that are under way.
+    pub(crate) fn leave(&self) {
+        self.leave.cancel();
     }
 
     /// Cancelled when the connection is to be closed.
@@ -73,6 +114,18 @@ impl Connection {
     /// Whether it has answers that were given up.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Visit(Arc<Connection>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut activity = self.0.activity();
+        activity.requests -= 1;
+        activity.last = Instant::now();
     }
 }
 

@@ -29,11 +29,12 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// A new key with a name that the file does not have yet, for tables by patterns.
+    /// A new key with a name that the file does not have yet, for tables by patterns; its owner may have so many requests
+    /// under way at a server (`None`: any number).
     ///
     /// # Errors
     /// A name or a pattern that is none, and a system without chance.
-    pub fn new(name: &str, role: Role, tables: &[String]) -> Result<Self, Error> {
+    pub fn new(name: &str, role: Role, tables: &[String], requests: Option<u32>) -> Result<Self, Error> {
         check_name(name).map_err(Error::Config)?;
         for tables in tables {
             tables.parse::<Tables>().map_err(Error::Config)?;
@@ -53,8 +54,9 @@ impl Issued {
         }
         let scram = Verifier::new(&secret, first, limits::SCRAM_ITERATIONS);
         let tables: Vec<String> = tables.iter().map(|tables| format!("{tables:?}")).collect();
+        let requests = requests.map_or_else(String::new, |most| format!("requests = {most}\n"));
         let entry = format!(
-            "[[key]]\nname = \"{name}\"\nrole = \"{role}\"\ntables = [{}]\nsha256 = \"{sha256}\"\nscram = \"{scram}\"\n\n",
+            "[[key]]\nname = \"{name}\"\nrole = \"{role}\"\ntables = [{}]\n{requests}sha256 = \"{sha256}\"\nscram = \"{scram}\"\n\n",
             tables.join(", ")
         );
         Ok(Self { secret, entry })
@@ -109,8 +111,9 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.toml");
-        let new =
-            |name: &str| Issued::new(name, Role::Writer, &["a\"b".to_owned(), "c*".to_owned()]).unwrap();
+        let new = |name: &str| {
+            Issued::new(name, Role::Writer, &["a\"b".to_owned(), "c*".to_owned()], None).unwrap()
+        };
         let (first, second) = (new("first"), new("second"));
         first.add_to(&path).unwrap();
         second.add_to(&path).unwrap();
@@ -120,8 +123,8 @@ mod tests {
             assert_eq!(keys.of_secret(issued.secret.as_bytes()).unwrap().name, name);
         }
         assert!(new("first").add_to(&path).unwrap_err().to_string().contains("two keys"));
-        assert!(Issued::new("a b", Role::Reader, &[]).is_err());
-        assert!(Issued::new("a", Role::Reader, &["[".to_owned()]).is_err());
+        assert!(Issued::new("a b", Role::Reader, &[], None).is_err());
+        assert!(Issued::new("a", Role::Reader, &["[".to_owned()], None).is_err());
         let secret = folder.path().join("secret");
         first.write_secret(&secret).unwrap();
         assert_eq!(std::fs::read_to_string(&secret).unwrap().trim(), first.secret);

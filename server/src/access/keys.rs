@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{
+    quota::Quota,
     roles::{Grant, Role, Tables},
     scram::Verifier,
 };
@@ -26,6 +27,7 @@ pub(crate) const PREFIX: &str = "basalt_";
 pub(crate) struct Key {
     pub(crate) name: String,
     pub(crate) grant: Grant,
+    pub(super) quota: Quota,
     digest: [u8; 32],
     pub(crate) verifier: Verifier,
 }
@@ -44,6 +46,8 @@ struct Entry {
     name: String,
     role: Role,
     tables: Vec<Tables>,
+    /// At once, at one server; any number where it is missing.
+    requests: Option<u32>,
     sha256: String,
     scram: String,
 }
@@ -141,7 +145,7 @@ fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
     let built = config::Config::builder().add_source(source).build();
     let file: File = built.and_then(config::Config::try_deserialize).map_err(|e| e.to_string())?;
     let mut keys: Vec<Arc<Key>> = Vec::with_capacity(file.key.len());
-    for Entry { name, role, tables, sha256, scram } in file.key {
+    for Entry { name, role, tables, requests, sha256, scram } in file.key {
         check_name(&name)?;
         let wrong = |key: &str, why: &str| format!("key {name:?}: {key}: {why}");
         if keys.iter().any(|key| key.name == name) {
@@ -150,9 +154,13 @@ fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
         if tables.is_empty() {
             return Err(wrong("tables", "there is none; \"*\" is all of them"));
         }
+        if requests == Some(0) {
+            return Err(wrong("requests", "it is at least 1"));
+        }
         let digest = from_hex(&sha256).ok_or_else(|| wrong("sha256", "it is 64 hexadecimal digits"))?;
         let verifier = scram.parse().map_err(|why| wrong("scram", why))?;
-        keys.push(Arc::new(Key { grant: Grant { role, tables }, digest, verifier, name }));
+        let (grant, quota) = (Grant { role, tables }, Quota::new(requests));
+        keys.push(Arc::new(Key { grant, quota, digest, verifier, name }));
     }
     Ok(keys.into())
 }
@@ -195,14 +203,15 @@ mod tests {
 
     fn known(keys: &Keys, name: &str) -> Key {
         let key = keys.of_name(name).0.unwrap();
-        let Key { name, grant, digest, verifier } = &*key;
-        Key { name: name.clone(), grant: grant.clone(), digest: *digest, verifier: verifier.clone() }
+        let Key { name, grant, digest, verifier, .. } = &*key;
+        let quota = Quota::default();
+        Key { name: name.clone(), grant: grant.clone(), quota, digest: *digest, verifier: verifier.clone() }
     }
 
     #[test]
     fn a_key_is_found_by_what_only_its_owner_has() {
-        let issued = Issued::new("sales", Role::Reader, &["sales_*".to_owned()]).unwrap();
-        let other = Issued::new("other", Role::Admin, &["*".to_owned()]).unwrap();
+        let issued = Issued::new("sales", Role::Reader, &["sales_*".to_owned()], None).unwrap();
+        let other = Issued::new("other", Role::Admin, &["*".to_owned()], None).unwrap();
         let keys = keys(&format!("{}{}", issued.entry, other.entry));
         let name = |key: Option<Arc<Key>>| key.map(|key| key.name.clone());
         assert_eq!(name(keys.of_secret(issued.secret.as_bytes())).as_deref(), Some("sales"));
@@ -232,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_wrong_says_where() {
-        let entry = Issued::new("a", Role::Reader, &["*".to_owned()]).unwrap().entry;
+        let entry = Issued::new("a", Role::Reader, &["*".to_owned()], None).unwrap().entry;
         for (text, says) in [
             (format!("{entry}{entry}"), "two keys"),
             (entry.replace("reader", "owner"), "variant constructor owner"),
@@ -240,6 +249,8 @@ mod tests {
             (entry.replace("[\"*\"]", "[]"), "tables"),
             (entry.replace("sha256 = \"", "sha256 = \"0"), "sha256"),
             (entry.replace("SHA-256$", "SHA-1$"), "scram"),
+            (entry.replace("sha256", "requests = 0\nsha256"), "requests"),
+            (entry.replace("sha256", "requests = -1\nsha256"), "invalid"),
             (entry.replace("role", "rule"), "unknown field"),
             ("key = 1".to_owned(), "invalid type"),
         ] {

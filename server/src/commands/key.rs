@@ -29,6 +29,10 @@ pub(crate) struct NewArgs {
     #[arg(long = "table", value_name = "PATTERN", default_value = "*", value_delimiter = ',')]
     tables: Vec<String>,
 
+    /// How many requests its owner may have under way at once, at one server; any number without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    requests: Option<u32>,
+
     /// The file of keys, which is made if it is missing; servers that have it open take the key within seconds
     #[arg(long, value_name = "FILE", default_value = "secrets/keys.toml", env = "BASALT_KEYS")]
     file: PathBuf,
@@ -43,8 +47,8 @@ pub(crate) struct NewArgs {
 /// # Errors
 /// A name that is taken or none, and files that cannot be written.
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Error> {
-    let KeyCommand::New(NewArgs { name, role, tables, file, output }) = command;
-    let issued = Issued::new(name, *role, tables)?;
+    let KeyCommand::New(NewArgs { name, role, tables, requests, file, output }) = command;
+    let issued = Issued::new(name, *role, tables, *requests)?;
     // First where it might fail: a key that nobody has is of no use.
     if let Some(output) = output {
         issued.write_secret(output)?;

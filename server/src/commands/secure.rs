@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SecureArgs) -> Result<(), Error> {
     }
     let (keys, admin) = (folder.join("keys.toml"), folder.join("admin.secret"));
     if !keys.exists() {
-        let issued = Issued::new("admin", Role::Admin, &["*".to_owned()])?;
+        let issued = Issued::new("admin", Role::Admin, &["*".to_owned()], None)?;
         issued.write_secret(&admin)?;
         issued.add_to(&keys)?;
     }

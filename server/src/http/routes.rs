@@ -165,8 +165,9 @@ async fn admitted(
         };
     }
     let Some(trace) = trace::current() else { return refuse(&RequestError::internal()) };
-    let place = match allowed.and_then(|()| Place::take(&visit)) {
-        Ok(place) => place,
+    let places = allowed.and_then(|()| Ok((Place::take(&visit)?, visit.caller.turn(method.object)?)));
+    let (place, turn) = match places {
+        Ok(places) => places,
         Err(error) => {
             visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
             visit.state.metrics.error(error.reason());
@@ -180,6 +181,8 @@ async fn admitted(
         method,
         at: Instant::now(),
         metrics: Arc::clone(&visit.state.metrics),
+        _visit: visit.connection.visit(),
+        _turn: turn,
         connection: visit.connection,
         trace,
         running: Some(visit.state.running.token()),

@@ -20,7 +20,7 @@ use super::{
     wire::{End, Wire},
 };
 use crate::{
-    access::{Action, Object},
+    access::{Action, Object, quota::Turn},
     limits,
     panics::caught_async,
     sql::{RowsOfStatement, Statement},
@@ -59,6 +59,8 @@ struct Under {
     /// The rows in hand, and the first of them that is not sent.
     batch: Option<(RecordBatch, usize)>,
     sent: u64,
+    /// It counts among those that its sender has under way.
+    _turn: Option<Turn>,
 }
 
 impl Portal {
@@ -200,6 +202,7 @@ impl Session {
                 format!("more than {} statements whose rows are not all read", limits::POSTGRES_OPEN);
             return Err(Error::new("53400", message).into());
         }
+        let turn = caller.turn(Object::Tables).map_err(Error::from)?;
         let began = Instant::now();
         let deadline = state.deadline_within(settings.timeout());
         let cancelled = key.begin();
@@ -222,8 +225,16 @@ impl Session {
         let running = running.map_err(|end| placed(end, &part))?;
         let rows = running.rows(state);
         let columns = columns(rows.schema(), &portal.formats, portal.told.as_deref())?;
-        portal.run =
-            Run::Under(Box::new(Under { rows, columns, cancelled, deadline, began, batch: None, sent: 0 }));
+        portal.run = Run::Under(Box::new(Under {
+            rows,
+            columns,
+            cancelled,
+            deadline,
+            began,
+            batch: None,
+            sent: 0,
+            _turn: turn,
+        }));
         Ok(())
     }
 

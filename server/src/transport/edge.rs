@@ -19,7 +19,6 @@ use hyper::{
     header::{AUTHORIZATION, HeaderValue},
 };
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, codegen::BoxFuture};
 use tonic_health::{
     ServingStatus,
@@ -186,9 +185,8 @@ impl Edge {
         }
     }
 
-    /// Cancelled when the connection is to be closed.
-    pub(super) fn closed(&self) -> CancellationToken {
-        self.connection.closed()
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
     }
 }
 
@@ -230,6 +228,10 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             if self.state.is_loading() {
                 return Reply::new(answer(self.state.tables.loading().into()));
             }
+            let turn = match caller.turn(asked.object) {
+                Ok(turn) => turn,
+                Err(error) => return refused(error, asked, &caller, at, &self.state.metrics),
+            };
             let arrival = Arrival {
                 caller,
                 method: asked,
@@ -238,6 +240,8 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 connection: Arc::clone(&self.connection),
                 trace,
                 running: Some(self.state.running.token()),
+                _visit: self.connection.visit(),
+                _turn: turn,
             };
             ours = Some(arrival.clone());
             request.extensions_mut().insert(arrival);

@@ -2,8 +2,9 @@
 //!
 //! This stands on hyper instead of tonic's own transport for three reasons: tonic answers a passed deadline
 //! with CANCELLED and without details, before the method can say anything; a connection here is a task that
-//! a shutdown can end; and connections are counted before they are accepted.
+//! a shutdown can end; and connections are counted before they are served.
 
+mod crowd;
 mod edge;
 mod peers;
 mod receive;
@@ -15,7 +16,6 @@ use futures_util::future::select;
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{Instant, interval, sleep, timeout},
 };
@@ -24,11 +24,13 @@ use tonic::body::Body;
 
 use crate::{
     Config, Doors, Error,
+    connection::Connection,
     environment::{Listener, Stream},
     limits,
     state::State,
     tls,
 };
+use crowd::{Crowd, Place};
 use edge::{Edge, Services};
 use peers::PeerEdge;
 use receive::Port;
@@ -67,10 +69,8 @@ pub(crate) async fn serve(
     let mut load = tokio::spawn(async move { load.load().await });
     let mut loading = true;
     let mut doors = Accepting {
-        clients,
-        permits: Arc::new(Semaphore::new(port.connections())),
-        peers,
-        peer_permits: Arc::new(Semaphore::new(peer_port.connections())),
+        clients: Gate::new(clients, port.connections()),
+        peers: peers.map(|listener| Gate::new(listener, peer_port.connections())),
         first: Door::Clients,
     };
     loop {
@@ -87,27 +87,36 @@ pub(crate) async fn serve(
                 services.health.serving().await;
                 continue;
             }
-            accepted = doors.next() => accepted.map(|(door, (stream, address, permit))| match door {
+            accepted = doors.next() => accepted.map(|(door, (stream, address, mut place))| match door {
                 Door::Clients => if let Some(counted) = counted(&port, address) {
                     let edge = Edge::new(services.clone(), Arc::clone(&state), address, counted);
-                    let (http2, closed, tls) = (http2(port.stream_window()), edge.closed(), state.tls.clone());
-                    let closing = closing.clone();
+                    let connection = Arc::clone(edge.connection());
+                    place.take(&connection);
+                    let (http2, tls, closing) =
+                        (http2(port.stream_window()), state.tls.clone(), closing.clone());
                     connections.spawn(async move {
                         let begun = tls::accept(stream, tls.as_deref(), tls::Door::Http2);
-                        if let Some(stream) = begin(begun, address).await {
-                            connection(stream, http2, edge, closing, closed, permit).await;
+                        if let Some(stream) = begin(begun, address, &connection).await {
+                            serve_connection(stream, http2, edge, closing, &connection).await;
                         }
+                        drop(place);
                     });
                 },
                 Door::Peers => if let Some(counted) = counted(&peer_port, address) {
                     let http2 = peers::http2(peer_port.stream_window());
                     let (state, closing) = (Arc::clone(&state), closing.clone());
+                    let connection = Connection::new();
+                    place.take(&connection);
                     connections.spawn(async move {
                         let begun = tls::accept_peer(stream, state.peer_tls.as_deref());
-                        if let Some((stream, certificate)) = begin(begun, address).await {
-                            let edge = PeerEdge::new(Arc::clone(&state), address, certificate, counted);
-                            connection(stream, http2, edge, closing, CancellationToken::new(), permit).await;
+                        if let Some((stream, certificate)) = begin(begun, address, &connection).await {
+                            // A node's connection is never in another's way.
+                            let _visit = connection.visit();
+                            let node = Arc::clone(&connection);
+                            let edge = PeerEdge::new(Arc::clone(&state), address, certificate, node, counted);
+                            serve_connection(stream, http2, edge, closing, &connection).await;
                         }
+                        drop(place);
                     });
                 },
             }),
@@ -162,22 +171,51 @@ enum Door {
     Peers,
 }
 
-type Accepted = (Box<dyn Stream>, SocketAddr, OwnedSemaphorePermit);
+type Accepted = (Box<dyn Stream>, SocketAddr, Place);
+
+/// A door, and who has come in by it.
+struct Gate {
+    listener: Box<dyn Listener>,
+    crowd: Arc<Crowd>,
+    /// Who waits for a place.
+    waiting: Option<(Box<dyn Stream>, SocketAddr)>,
+}
+
+impl Gate {
+    fn new(listener: Box<dyn Listener>, most: usize) -> Self {
+        Self { listener, crowd: Crowd::new(most), waiting: None }
+    }
+
+    /// The next connection, once there is a place for it. Nobody is lost where this is given up.
+    async fn next(&mut self) -> io::Result<Accepted> {
+        if self.waiting.is_none() {
+            self.waiting = Some(self.listener.accept().await?);
+        }
+        let place = self.crowd.enter().await;
+        let (stream, peer) = self.waiting.take().ok_or(io::ErrorKind::NotConnected)?;
+        Ok((stream, peer, place))
+    }
+}
 
 /// The doors, of which neither keeps the other waiting.
 struct Accepting {
-    clients: Box<dyn Listener>,
-    permits: Arc<Semaphore>,
-    peers: Option<Box<dyn Listener>>,
-    peer_permits: Arc<Semaphore>,
+    clients: Gate,
+    /// Where there is a cluster.
+    peers: Option<Gate>,
     /// Which is looked at first: the other than the last time.
     first: Door,
 }
 
 impl Accepting {
     async fn next(&mut self) -> io::Result<(Door, Accepted)> {
-        let client = async { Ok((Door::Clients, accept(&*self.clients, &self.permits).await?)) };
-        let peer = async { Ok((Door::Peers, accept_peer(self.peers.as_deref(), &self.peer_permits).await?)) };
+        let Self { clients, peers, .. } = self;
+        let client = async { Ok((Door::Clients, clients.next().await?)) };
+        let peer = async {
+            match peers {
+                Some(gate) => Ok((Door::Peers, gate.next().await?)),
+                None => std::future::pending().await,
+            }
+        };
         let accepted = match self.first {
             Door::Clients => select(pin!(client), pin!(peer)).await.factor_first().0,
             Door::Peers => select(pin!(peer), pin!(client)).await.factor_first().0,
@@ -190,21 +228,6 @@ impl Accepting {
     }
 }
 
-/// The next connection, once there may be one more.
-async fn accept(listener: &dyn Listener, permits: &Arc<Semaphore>) -> io::Result<Accepted> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, permit))
-}
-
-/// The same of the other nodes; never, where there is no cluster.
-async fn accept_peer(listener: Option<&dyn Listener>, permits: &Arc<Semaphore>) -> io::Result<Accepted> {
-    match listener {
-        Some(listener) => accept(listener, permits).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Counts a connection; one that there is no memory for is closed.
 fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connection>> {
     let counted = port.connect();
@@ -212,8 +235,18 @@ fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connect
 }
 
 /// A connection once both sides have agreed on how it is encrypted, or not; `None`: it ends here.
-async fn begin<T>(begun: impl Future<Output = io::Result<T>>, address: SocketAddr) -> Option<T> {
-    match timeout(limits::PREFACE_TIMEOUT, begun).await {
+async fn begin<T>(
+    begun: impl Future<Output = io::Result<T>>,
+    address: SocketAddr,
+    connection: &Connection,
+) -> Option<T> {
+    let left = connection.left();
+    let begun = tokio::select! {
+        biased;
+        () = left.cancelled() => return None,
+        begun = timeout(limits::PREFACE_TIMEOUT, begun) => begun,
+    };
+    match begun {
         Ok(Ok(begun)) => Some(begun),
         Ok(Err(error)) => {
             tracing::info!(%error, %address, "a connection is not served");
@@ -223,19 +256,25 @@ async fn begin<T>(begun: impl Future<Output = io::Result<T>>, address: SocketAdd
     }
 }
 
-async fn connection<E>(
+async fn serve_connection<E>(
     mut stream: Box<dyn Stream>,
     http2: http2::Builder<TokioExecutor>,
     edge: E,
     closing: CancellationToken,
-    closed: CancellationToken,
-    _permit: OwnedSemaphorePermit,
+    of: &Connection,
 ) where
     E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     E::Future: Send + 'static,
 {
+    let (left, closed) = (of.left(), of.closed());
     // As many bytes as the preface of HTTP/2 has; hyper reads them.
-    if !matches!(timeout(limits::PREFACE_TIMEOUT, stream.look(&mut [0; 24])).await, Ok(Ok(()))) {
+    let mut preface = [0; 24];
+    let preface = tokio::select! {
+        biased;
+        () = left.cancelled() => return,
+        preface = timeout(limits::PREFACE_TIMEOUT, stream.look(&mut preface)) => preface,
+    };
+    if !matches!(preface, Ok(Ok(()))) {
         return;
     }
     let mut connection = pin!(http2.serve_connection(TokioIo::new(stream), edge));
@@ -245,6 +284,18 @@ async fn connection<E>(
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
+        }
+        () = left.cancelled() => {
+            tracing::debug!("an idle connection makes room for another");
+            connection.as_mut().graceful_shutdown();
+            loop {
+                match timeout(limits::GOODBYE_TIMEOUT, &mut connection).await {
+                    Ok(served) => break served,
+                    // A request that came at the last moment is still answered.
+                    Err(_) if of.idle_for().is_none() => {}
+                    Err(_) => return,
+                }
+            }
         }
         () = closed.cancelled() => {
             tracing::info!("a connection is closed whose client leaves its answers unread");

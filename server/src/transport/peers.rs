@@ -45,12 +45,13 @@ impl PeerEdge {
         state: Arc<State>,
         peer: SocketAddr,
         certificate: Option<Arc<Certificate>>,
+        connection: Arc<Connection>,
         inbound: Arc<receive::Connection>,
     ) -> Self {
         let service = PeerServiceServer::new(PeerHandler::new(Arc::clone(&state)))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
-        Self { service, state, peer, certificate, connection: Connection::new(), inbound }
+        Self { service, state, peer, certificate, connection, inbound }
     }
 }
 
@@ -81,6 +82,8 @@ impl Service<Request<Incoming>> for PeerEdge {
             connection: Arc::clone(&self.connection),
             trace,
             running: Some(self.state.running.token()),
+            _visit: self.connection.visit(),
+            _turn: None,
         };
         request.extensions_mut().insert(arrival.clone());
         let streams = STREAMS.contains(&asked.name);

@@ -12,7 +12,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::support::{Server, batch, check, open};
+use crate::support::{Server, batch, check, commit, open};
 
 const ROWS: i64 = 400_000;
 
@@ -264,4 +264,34 @@ async fn a_shutdown_waits_for_no_client_that_does_nothing() {
     let took = started.elapsed();
     assert!(took < worked + Duration::from_secs(6), "{took:?}, of which {worked:?} for what worked");
     drop((unread, sender));
+}
+
+/// Where no connection may be added, those that have asked nothing for the longest time make room, whatever they have
+/// said; one with a request under way does not.
+#[tokio::test]
+async fn idle_connections_make_room_for_others() {
+    const MOST: usize = 4;
+    let server = Server::with(|c| c.max_connections = MOST).await;
+    server.numbers("t", 0..1).await;
+    let (send, receive) = tokio::sync::mpsc::channel(2);
+    let message = |kind| pb::WriteRequest { kind: Some(kind) };
+    send.send(message(open("t"))).await.unwrap();
+    let mut ingest = IngestServiceClient::new(server.channel().await);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(receive);
+    let mut answers = ingest.write(stream).await.unwrap().into_inner();
+
+    let address = server.address.trim_start_matches("http://");
+    let mut silent = Vec::new();
+    for _ in 0..3 * MOST {
+        silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+        let mut queries = QueryServiceClient::new(server.channel().await);
+        let request = pb::SelectRequest { table: "t".into(), ..Default::default() };
+        timeout(Duration::from_secs(20), queries.select(request)).await.unwrap().unwrap();
+    }
+
+    send.send(message(batch(1, &[1]))).await.unwrap();
+    send.send(message(commit(1, 1))).await.unwrap();
+    drop(send);
+    while answers.message().await.unwrap().is_some() {}
+    assert_eq!(server.rows("t").await, 2);
 }

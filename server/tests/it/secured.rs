@@ -49,8 +49,13 @@ fn options() -> ClientOptions {
 }
 
 fn issue(folder: &Path, name: &str, role: Role, tables: &[&str]) -> String {
+    issue_for(folder, name, role, tables, None)
+}
+
+/// For so many requests at once.
+fn issue_for(folder: &Path, name: &str, role: Role, tables: &[&str], requests: Option<u32>) -> String {
     let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
-    let issued = Issued::new(name, role, &tables).unwrap();
+    let issued = Issued::new(name, role, &tables, requests).unwrap();
     issued.add_to(&folder.join("keys.toml")).unwrap();
     issued.secret
 }
@@ -242,6 +247,38 @@ async fn queries_of_others_are_stopped_by_an_administrator_alone() {
         refused(end, "CANCELLED");
         assert_eq!(own.running_queries().await.unwrap().len(), 0);
     }
+}
+
+/// Who has as many requests under way as his key allows is told so, at every door; he can look at them and stop them, and
+/// nobody else notices.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_of_a_key_has_no_more_requests_at_once_than_it_allows() {
+    let server = Secured::start().await;
+    let admin = server.admin().await;
+    let rows = batch("n", 0..3_000_000);
+    admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
+    admin.write_all("t", &[rows]).await.unwrap();
+    let key = issue_for(server.folder.path(), "two", Role::Reader, &["*"], Some(2));
+    let (one, other) = (server.by(&key).await, server.by(&key).await);
+    known(&one).await;
+    let unread = [one.query("t").stream().await.unwrap(), other.query("t").stream().await.unwrap()];
+    for client in [&one, &other] {
+        refused(client.query("t").limit(1).collect().await, "OVERLOADED");
+        refused(client.table("t").await, "OVERLOADED");
+    }
+    let body = server.get("/v1/tables/t", &format!("authorization: Bearer {key}\r\n")).await;
+    assert!(body.starts_with("HTTP/1.1 429") && body.contains("has 2 requests under way"), "{body}");
+    admin.query("t").limit(1).collect().await.unwrap();
+
+    let [query, _] = one.running_queries().await.unwrap().try_into().unwrap();
+    one.cancel_query(&query.id).await.unwrap();
+    drop(unread);
+    let answered = async {
+        while one.query("t").limit(1).collect().await.is_err() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), answered).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
