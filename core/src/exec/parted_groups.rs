@@ -50,7 +50,7 @@ impl PartGroups {
         let records = pieces.iter().map(|piece| range(piece).len()).sum::<usize>();
         let mut held = Held::new(control);
         // Those of one number are sorted by the second with it at hand.
-        let of_rest = record.rest.map_or(0, |_| size_of::<Item>());
+        let of_rest = usize::from(record.rest.is_some()) * size_of::<Item>();
         held.set(records * (2 * size_of::<Item>() + of_rest + size_of::<usize>()))?;
         items.clear();
         items.reserve_exact(records);

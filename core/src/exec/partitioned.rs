@@ -315,11 +315,11 @@ impl<'a, 's> Partitioned<'a, 's> {
         Ok(())
     }
 
-    fn keys(&self, numbers: [Vec<u64>; 2]) -> KeyTable {
+    fn keys(&self, [numbers, rests]: [Vec<u64>; 2]) -> KeyTable {
         let radix = Arc::clone(self.query.numbering.radix());
         match self.query.numbering.rest() {
-            Some(rest) => KeyTable::numbered_twice([radix, Arc::clone(rest)], numbers),
-            None => KeyTable::numbered(radix, Numbers::of(numbers.into_iter().next().unwrap_or_default())),
+            Some(rest) => KeyTable::numbered_twice([radix, Arc::clone(rest)], [numbers, rests]),
+            None => KeyTable::numbered(radix, Numbers::of(numbers)),
         }
     }
 
