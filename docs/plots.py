@@ -130,19 +130,19 @@ def read(rows, label, columns):
 
 
 def plots():
-    events = table("2026-11-21-compare", "query")
+    events = table("2026-11-26-first", "query")
     engines = ["basalt", "duckdb-memory", "chdb-best", "polars"]
     yield dots(
-        "events", "Ten queries over 10 million events",
-        "2026-11-21, AMD EPYC (Zen 4), one thread each, at the caller; DuckDB and Polars in process, Basalt through gRPC",
+        "events", "Fifteen questions over 100 million events",
+        "2026-11-26, AMD EPYC (Zen 4), one thread each, at the caller; DuckDB and Polars in process, Basalt through gRPC",
         "milliseconds", ["Basalt", "DuckDB, in memory", "chDB, best codecs", "Polars"], read(events, "query", engines),
     )
-    held = table("2026-11-21-compare", "", 0)
-    names = {"Parquet, ZSTD(3)": "Parquet, zstd", "basalt": "Basalt", "duckdb": "DuckDB's file", "chdb": "chDB, LZ4",
+    held = table("2026-11-26-first", "", 0)
+    names = {"Parquet, ZSTD(3)": "Parquet, zstd", "basalt": "Basalt", "duckdb": "DuckDB's file",
              "chdb-best": "chDB, best codecs", "polars": "Polars"}
     sizes = {row[""]: number(row["events"]) for row in held}
     yield bars(
-        "sizes", "10 million events of seven columns, held", "2026-11-21; everything counted: indexes, tables, headers",
+        "sizes", "100 million events of seven columns, held", "2026-11-26; everything counted: indexes, tables, headers",
         "megabytes", sorted(((names[key], sizes[key]) for key in names), key=lambda row: row[1]),
     )
     for name, key, title in [("tpch-sql", "tpch 1", "TPC-H by SQL, scale 1"),
@@ -154,12 +154,12 @@ def plots():
             "2026-11-26, AMD EPYC (Zen 4), one thread each; Basalt by Flight SQL, the others in process",
             "milliseconds", columns, read(rows, key, columns),
         )
-    groups = table("2026-11-23-groups", "query")
+    groups = table("2026-11-26-first", "query", 2)
     yield dots(
         "groups", "H2O's group-by, 10 million rows",
-        "2026-11-23, Intel Xeon (AVX-512), one thread each, at the caller; tests ran beside it",
-        "milliseconds", ["Basalt", "DuckDB", "Polars", "chDB"],
-        sorted(read(groups, "query", ["basalt", "duckdb", "polars", "chdb"]), key=lambda row: int(row[0][1:])),
+        "2026-11-26, AMD EPYC (Zen 4), one thread each, at the caller",
+        "milliseconds", ["Basalt", "DuckDB, in memory", "Polars", "DataFusion"],
+        sorted(read(groups, "query", ["basalt", "duckdb-memory", "polars", "datafusion"]), key=lambda row: int(row[0][1:])),
     )
 
 

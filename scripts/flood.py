@@ -68,7 +68,7 @@ WRITE = b"/basalt.v1.IngestService/Write"
 
 
 class Flood:
-    """Clients, each of which comes again where it is sent away."""
+    """Clients, each of which comes again five seconds after it was sent away."""
 
     def __init__(self, port, count):
         self.port, self.count = port, count
@@ -97,7 +97,7 @@ class Flood:
                 finally:
                     self.left += 1
                     writer.transport.abort()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(5)
 
     async def go_on(self, reader, writer):
         raise NotImplementedError

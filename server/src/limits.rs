@@ -79,12 +79,10 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A new connection sends its preface within this time: before that, keepalive does not watch it.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections open at once. For a further one some leave that have been idle the longest.
+/// Connections open at once. For a further one that leaves which has been idle the longest.
 pub const CONNECTIONS: usize = 4096;
 /// Idle is who has asked nothing for so long.
-pub const IDLE_LEAST: Duration = Duration::from_secs(1);
-/// So many parts of all connections: one of them leaves at once.
-pub const IDLE_PART: usize = 16;
+pub const IDLE_LEAST: Duration = Duration::from_millis(250);
 /// How long who is asked to leave may take to say goodbye.
 pub const GOODBYE_TIMEOUT: Duration = Duration::from_millis(100);
 /// After the last request, connections get this long to take their last bytes.

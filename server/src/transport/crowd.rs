@@ -1,12 +1,12 @@
-//! The connections of a door. Where it is full, those that have asked nothing for the longest time leave, so that nobody
-//! keeps others out by being there.
+//! The connections of a door. Where it is full, the one that has asked nothing for the longest time leaves for the next, so
+//! that nobody keeps others out by being there.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{sync::Notify, time::timeout};
 
 use crate::{connection::Connection, limits};
 
@@ -14,72 +14,83 @@ use crate::{connection::Connection, limits};
 #[derive(Debug)]
 pub(super) struct Crowd {
     most: usize,
-    permits: Arc<Semaphore>,
-    connections: Mutex<HashMap<u64, Arc<Connection>>>,
+    inner: Mutex<Inner>,
+    /// Somebody has left.
+    left: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Places that are taken, but for those of whom is leaving.
+    taken: usize,
+    /// Those who have a place and are not leaving.
+    connections: HashMap<u64, Arc<Connection>>,
 }
 
 /// A place in a crowd, for one connection.
 #[derive(Debug)]
 pub(super) struct Place {
     crowd: Arc<Crowd>,
-    connection: Option<u64>,
-    _permit: OwnedSemaphorePermit,
+    connection: Option<Arc<Connection>>,
 }
 
 impl Crowd {
-    /// One of so many connections at most.
+    /// One of so many connections at most, beside those that are leaving.
     pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, permits: Arc::new(Semaphore::new(most)), connections: Mutex::default() })
+        Arc::new(Self { most, inner: Mutex::default(), left: Notify::new() })
     }
 
-    /// A place for a connection that is there: at once, or when another has left.
+    /// A place for a connection that is there: at once where one is free or somebody is idle.
     pub(super) async fn enter(self: &Arc<Self>) -> Place {
-        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => loop {
-                self.make_room();
-                // Others may become idle meanwhile.
-                let next =
-                    tokio::time::timeout(limits::IDLE_LEAST, Arc::clone(&self.permits).acquire_owned());
-                if let Ok(Ok(permit)) = next.await {
-                    break permit;
-                }
-            },
-        };
-        Place { crowd: Arc::clone(self), connection: None, _permit: permit }
+        while !self.inner().make_room(self.most) {
+            // Others may become idle meanwhile.
+            let _ = timeout(limits::IDLE_LEAST, self.left.notified()).await;
+        }
+        Place { crowd: Arc::clone(self), connection: None }
     }
 
-    /// Asks those to leave that have been idle the longest: some at once, for there may be many who want to come in.
-    fn make_room(&self) {
-        let mut idle: Vec<_> = self
-            .connections()
-            .values()
-            .filter_map(|connection| Some((connection.idle_for()?, Arc::clone(connection))))
-            .filter(|(time, _)| *time >= limits::IDLE_LEAST)
-            .collect();
-        idle.sort_unstable_by_key(|(time, _)| std::cmp::Reverse(*time));
-        for (_, connection) in idle.iter().take(self.most.div_ceil(limits::IDLE_PART)) {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Takes a place, of one who leaves if need be.
+    fn make_room(&mut self, most: usize) -> bool {
+        if self.taken < most {
+            self.taken += 1;
+            return true;
+        }
+        let idle =
+            self.connections.values().filter_map(|connection| Some((connection.idle_for()?, connection)));
+        let longest = idle.max_by_key(|(time, _)| *time).filter(|(time, _)| *time >= limits::IDLE_LEAST);
+        let Some(id) = longest.map(|(_, connection)| connection.id()) else { return false };
+        if let Some(connection) = self.connections.remove(&id) {
             connection.leave();
         }
-    }
-
-    fn connections(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        true
     }
 }
 
 impl Place {
     /// Says whose place it is.
     pub(super) fn take(&mut self, connection: &Arc<Connection>) {
-        self.connection = Some(connection.id());
-        self.crowd.connections().insert(connection.id(), Arc::clone(connection));
+        self.connection = Some(Arc::clone(connection));
+        self.crowd.inner().connections.insert(connection.id(), Arc::clone(connection));
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(id) = self.connection {
-            self.crowd.connections().remove(&id);
+        let mut inner = self.crowd.inner();
+        // Whoever was asked to leave has given the place away.
+        let has_place = self
+            .connection
+            .as_ref()
+            .is_none_or(|connection| inner.connections.remove(&connection.id()).is_some());
+        if has_place {
+            inner.taken -= 1;
+            self.crowd.left.notify_one();
         }
     }
 }
