@@ -2,8 +2,8 @@
 """Floods: clients that take up room, and what others notice of them. scripts/flood runs it.
 
 Of each flood it prints the latency of small queries that come at fixed times on connections which are there, the longest
-time that a newcomer takes for one, and the most memory that the server's process held. Fails where one of them was not
-answered, or where the process held more than its limit and a margin.
+time that a newcomer takes for one, and the most memory that the server's process held. Fails, at its end, where somebody
+was not answered, or where the process held more than its limit and a margin.
 """
 
 import argparse
@@ -190,8 +190,8 @@ class Server:
 
     def __init__(self, basalt, folder):
         self.basalt, self.port, self.http = basalt, free_port(), free_port()
-        command = ["taskset", "-c", "0", basalt, "serve", "--threads", "1", "--log", "error", "--memory", str(MEMORY)]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--metrics-listen", f"127.0.0.1:{self.http}"]
+        command = ["taskset", "-c", "0", basalt, "serve", "--store", "memory:", "--threads", "1", "--log", "error"]
+        command += ["--memory", str(MEMORY), "--listen", f"127.0.0.1:{self.port}", "--metrics-listen", f"127.0.0.1:{self.http}"]
         self.process = subprocess.Popen(command)
         self.folder = pathlib.Path(folder)
         for _ in range(200):
@@ -221,20 +221,17 @@ class Server:
         words = ["bench", "--mix", "point=1", "--rows", "200000", "--connections", "4", "--warm-up", "2s"]
         words += ["--rate", str(RATE), "--duration", f"{seconds}s", "--json", str(report)]
         bench = await quiet("taskset", "-c", "1", *self.client(*words))
-        newest, most = 0.0, 0
+        newest, refused, most = 0.0, 0, 0
         while bench.returncode is None:
             started = time.monotonic()
             newcomer = await quiet(*self.client("query", f"SELECT count(*) FROM {TABLE.decode()}"))
-            if await newcomer.wait():
-                sys.exit(f"a newcomer was not answered: {(await newcomer.stderr.read()).decode()}")
+            refused += await newcomer.wait() != 0
             newest = max(newest, time.monotonic() - started)
             most = max(most, self.resident())
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(bench.wait(), 0.3)
-        if not report.exists():
-            sys.exit(f"bench failed: {(await bench.stderr.read()).decode()}")
-        (one,) = json.loads(report.read_text())["operations"]
-        return one, newest, most
+        one = json.loads(report.read_text())["operations"][0] if report.exists() else None
+        return one, newest, refused, most
 
 
 async def quiet(*command):
@@ -255,16 +252,18 @@ async def run(server, seconds, part):
         ("1,000 slow heads over HTTP/1.1", Heads(server.http, 1000 // part)),
         ("nobody again", Idle(server.port, 0)),
     ]
-    print("| flood | p50 ms | p99 ms | newcomer, at most s | failed | sent away | process MB |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print("| flood | p50 ms | p99 ms | failed | newcomer, at most s | newcomers refused | sent away | process MB |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     fine = True
     for name, flood in floods:
         async with flood.going_on():
-            one, newest, most = await server.asked(seconds)
-        latency = [f"{one['latency_us'][of] / 1000:.2f}" for of in ("p50", "p99")]
-        cells = [name, *latency, f"{newest:.2f}", str(one["failed"]), str(flood.left), f"{most / 1e6:.0f}"]
+            one, newest, refused, most = await server.asked(seconds)
+        asked = ["", "", "all"]
+        if one is not None:
+            asked = [f"{one['latency_us'][of] / 1000:.2f}" for of in ("p50", "p99")] + [str(one["failed"])]
+        cells = [name, *asked, f"{newest:.2f}", str(refused), str(flood.left), f"{most / 1e6:.0f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
-        fine &= one["failed"] == 0 and most <= MEMORY + MARGIN
+        fine &= one is not None and one["failed"] == 0 and refused == 0 and most <= MEMORY + MARGIN
     return fine
 
 

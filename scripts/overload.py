@@ -36,7 +36,7 @@ class Server:
 
     def __init__(self, basalt):
         self.basalt, self.address = basalt, f"127.0.0.1:{free_port()}"
-        serve = [basalt, "serve", "--listen", self.address, "--threads", "1", "--log", "warn"]
+        serve = [basalt, "serve", "--store", "memory:", "--listen", self.address, "--threads", "1", "--log", "warn"]
         self.process = subprocess.Popen(pinned(0, serve))
         for _ in range(100):
             if subprocess.run(self.client("health"), capture_output=True).returncode == 0:
