@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Bytes of a text that is short; one more says how many they are.
-const BYTES: usize = 15;
+const SHORT: usize = 15;
 /// Parts of the hashes.
 const PARTS: usize = 1 << 8;
 /// Bytes of a text's place in a table.
@@ -80,16 +80,16 @@ impl ShortTexts {
 
 /// A text as a number.
 fn key(text: &str) -> Option<u128> {
-    let mut bytes = [0; BYTES + 1];
-    bytes.get_mut(..text.len()).filter(|_| text.len() <= BYTES)?.copy_from_slice(text.as_bytes());
-    bytes[BYTES] = u8::try_from(text.len()).ok()?;
+    let mut bytes = [0; SHORT + 1];
+    bytes.get_mut(..text.len()).filter(|_| text.len() <= SHORT)?.copy_from_slice(text.as_bytes());
+    bytes[SHORT] = u8::try_from(text.len()).ok()?;
     Some(u128::from_le_bytes(bytes))
 }
 
 /// Calls `work` with the text that a number stands for.
 fn with_text<R>(key: u128, work: impl FnOnce(&str) -> R) -> R {
     let bytes = key.to_le_bytes();
-    let text = std::str::from_utf8(&bytes[..bytes[BYTES].into()]);
+    let text = std::str::from_utf8(&bytes[..bytes[SHORT].into()]);
     work(text.ok().invariant("a number stands for the text that it was made of"))
 }
 
@@ -105,7 +105,7 @@ mod tests {
         let mut known: Vec<String> = Vec::new();
         for turn in 0..2 {
             for (row, word) in (turn * words.len()..).zip(words) {
-                assert_eq!(texts.add(word, u32::try_from(row).unwrap()), word.len() <= BYTES, "{word:?}");
+                assert_eq!(texts.add(word, u32::try_from(row).unwrap()), word.len() <= SHORT, "{word:?}");
             }
             let new = |text: &str| {
                 known.push(text.to_owned());
@@ -120,7 +120,7 @@ mod tests {
             let word = words[row % words.len()];
             assert_eq!(
                 number.map(|number| known[number as usize].as_str()),
-                Some(word).filter(|w| w.len() <= BYTES)
+                Some(word).filter(|w| w.len() <= SHORT)
             );
         }
     }
