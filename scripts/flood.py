@@ -243,13 +243,13 @@ async def quiet(*command):
 async def run(server, seconds, part):
     floods = [
         ("nobody", Idle(server.port, 0)),
-        ("10,000 idle connections", Idle(server.port, 10_000 // part)),
-        ("10,000 that say nothing", Mute(server.port, 10_000 // part)),
-        ("1,000 that do not read", Unread(server.port, 1000 // part)),
-        ("1,000 that write a byte a second", Slow(server.port, 1000 // part)),
+        (f"{10_000 // part:,} idle connections", Idle(server.port, 10_000 // part)),
+        (f"{10_000 // part:,} that say nothing", Mute(server.port, 10_000 // part)),
+        (f"{1000 // part:,} that do not read", Unread(server.port, 1000 // part)),
+        (f"{1000 // part:,} that write a byte a second", Slow(server.port, 1000 // part)),
         ("16 that reset what they open", Resets(server.port, BUSY)),
         ("16 that ping and do not read", Pings(server.port, BUSY)),
-        ("1,000 slow heads over HTTP/1.1", Heads(server.http, 1000 // part)),
+        (f"{1000 // part:,} slow heads over HTTP/1.1", Heads(server.http, 1000 // part)),
         ("nobody again", Idle(server.port, 0)),
     ]
     print("| flood | p50 ms | p99 ms | failed | newcomer, at most s | newcomers refused | sent away | process MB |")
