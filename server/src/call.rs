@@ -27,7 +27,7 @@ pub(crate) struct Arrival {
     /// A shutdown waits for those that hold one.
     pub(crate) running: Option<TaskTrackerToken>,
     /// Its connection is not idle meanwhile.
-    pub(crate) _visit: Arc<Visit>,
+    pub(crate) _visit: Option<Arc<Visit>>,
     /// It counts among those that its sender has under way.
     pub(crate) _turn: Option<Turn>,
 }

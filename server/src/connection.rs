@@ -34,6 +34,8 @@ struct Activity {
     requests: usize,
     /// When there was one last.
     last: Instant,
+    /// There may be no more.
+    is_leaving: bool,
 }
 
 impl Connection {
@@ -45,7 +47,7 @@ impl Connection {
             answers: ByClass::new(answers(), answers()),
             asking: AtomicUsize::new(0),
             abandoned: AtomicUsize::new(0),
-            activity: Mutex::new(Activity { requests: 0, last: Instant::now() }),
+            activity: Mutex::new(Activity { requests: 0, last: Instant::now(), is_leaving: false }),
             leave: CancellationToken::new(),
             close: CancellationToken::new(),
         })
@@ -62,10 +64,14 @@ impl Connection {
         Asking { connection: Arc::clone(self), is_alone: before == 0 }
     }
 
-    /// A request is under way as long as this is there.
-    pub(crate) fn visit(self: &Arc<Self>) -> Arc<Visit> {
-        self.activity().requests += 1;
-        Arc::new(Visit(Arc::clone(self)))
+    /// A request is under way as long as this is there; `None`: the connection is leaving, and has given its place away.
+    pub(crate) fn visit(self: &Arc<Self>) -> Option<Arc<Visit>> {
+        let mut activity = self.activity();
+        if activity.is_leaving {
+            return None;
+        }
+        activity.requests += 1;
+        Some(Arc::new(Visit(Arc::clone(self))))
     }
 
     /// For how long no request has been under way; `None`: one is.
@@ -78,14 +84,19 @@ impl Connection {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cancelled when the connection is to end with the requests that are under way.
+    /// Cancelled when the connection is to end, for it was idle.
     pub(crate) fn left(&self) -> CancellationToken {
         self.leave.clone()
     }
 
-    /// Has it end with the requests that are under way.
-    pub(crate) fn leave(&self) {
-        self.leave.cancel();
+    /// Has it end, unless a request has come meanwhile.
+    pub(crate) fn leave(&self) -> bool {
+        let mut activity = self.activity();
+        activity.is_leaving |= activity.requests == 0;
+        if activity.is_leaving {
+            self.leave.cancel();
+        }
+        activity.is_leaving
     }
 
     /// Cancelled when the connection is to be closed.

@@ -77,9 +77,13 @@ impl Keys {
         &self.path
     }
 
-    /// Reads the file again; how many keys there are. When that fails, those before stay.
+    /// Reads the file again; how many keys there are. When that fails, those before stay. A key that is the same has the
+    /// requests under way that it had.
     pub(crate) fn reload(&self) -> Result<usize, String> {
-        let keys = read(&self.path)?;
+        let before = self.all();
+        // Default: a key that is new is its own.
+        let same = |key: &Arc<Key>| Arc::clone(before.iter().find(|known| *known == key).unwrap_or(key));
+        let keys: Arc<[Arc<Key>]> = read(&self.path)?.iter().map(same).collect();
         let n = keys.len();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(n)

@@ -64,10 +64,10 @@ impl Inner {
         let idle =
             self.connections.values().filter_map(|connection| Some((connection.idle_for()?, connection)));
         let longest = idle.max_by_key(|(time, _)| *time).filter(|(time, _)| *time >= limits::IDLE_LEAST);
-        let Some(id) = longest.map(|(_, connection)| connection.id()) else { return false };
-        if let Some(connection) = self.connections.remove(&id) {
-            connection.leave();
-        }
+        // Who is asked something at this moment stays.
+        let leaves = longest.map(|(_, connection)| connection).filter(|connection| connection.leave());
+        let Some(id) = leaves.map(|connection| connection.id()) else { return false };
+        self.connections.remove(&id);
         true
     }
 }
@@ -92,5 +92,36 @@ impl Drop for Place {
             inner.taken -= 1;
             self.crowd.left.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn enter(crowd: &Arc<Crowd>) -> (Place, Arc<Connection>) {
+        let (mut place, connection) = (crowd.enter().await, Connection::new());
+        place.take(&connection);
+        (place, connection)
+    }
+
+    /// Who has left for another asks nothing more, and gives no second place away; who is asked something stays.
+    #[tokio::test(start_paused = true)]
+    async fn no_more_ask_than_have_places() {
+        let crowd = Crowd::new(2);
+        let [(first, idle), (_second, busy)] = [enter(&crowd).await, enter(&crowd).await];
+        let visit = busy.visit().unwrap();
+        tokio::time::advance(limits::IDLE_LEAST).await;
+        let (_third, next) = enter(&crowd).await;
+        assert!(idle.left().is_cancelled() && idle.visit().is_none());
+        assert!(!busy.leave() && !busy.left().is_cancelled());
+        drop(first);
+        let asked = next.visit().unwrap();
+        let fourth = timeout(8 * limits::IDLE_LEAST, enter(&crowd)).await;
+        assert!(fourth.is_err(), "two are asked something, and have all places");
+        drop(asked);
+        enter(&crowd).await;
+        assert!(next.left().is_cancelled());
+        drop(visit);
     }
 }

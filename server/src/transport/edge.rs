@@ -228,6 +228,11 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             if self.state.is_loading() {
                 return Reply::new(answer(self.state.tables.loading().into()));
             }
+            let visit = self.connection.visit();
+            if visit.is_none() {
+                let message = "the connection was idle and ends, for others have come: ask on another one";
+                return Reply::new(answer(RequestError::new(ErrorReason::ShuttingDown, message).into()));
+            }
             let turn = match caller.turn(asked.object) {
                 Ok(turn) => turn,
                 Err(error) => return refused(error, asked, &caller, at, &self.state.metrics),
@@ -240,7 +245,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 connection: Arc::clone(&self.connection),
                 trace,
                 running: Some(self.state.running.token()),
-                _visit: self.connection.visit(),
+                _visit: visit,
                 _turn: turn,
             };
             ours = Some(arrival.clone());

@@ -288,13 +288,9 @@ async fn serve_connection<E>(
         () = left.cancelled() => {
             tracing::debug!("an idle connection makes room for another");
             connection.as_mut().graceful_shutdown();
-            loop {
-                match timeout(limits::GOODBYE_TIMEOUT, &mut connection).await {
-                    Ok(served) => break served,
-                    // A request that came at the last moment is still answered.
-                    Err(_) if of.idle_for().is_none() => {}
-                    Err(_) => return,
-                }
+            match timeout(limits::GOODBYE_TIMEOUT, connection).await {
+                Ok(served) => served,
+                Err(_) => return,
             }
         }
         () = closed.cancelled() => {
