@@ -19,7 +19,7 @@ use std::{
 
 use basalt_core::{
     error::{Error as EngineError, ErrorKind},
-    exec::Control,
+    exec::{Control, Stop},
 };
 use basalt_proto::v1::ErrorReason;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -391,19 +391,19 @@ pub(crate) fn clock() -> u64 {
 /// Cancels what still runs when its caller goes away; without effect on what is over.
 #[derive(Debug)]
 pub(crate) struct StopOnDrop {
-    pub(crate) control: Control,
+    pub(crate) stop: Stop,
     /// Where people see it, and stop it.
     listed: Option<Listed>,
 }
 
 impl StopOnDrop {
     pub(crate) fn new(control: &Control) -> Self {
-        Self { control: control.clone(), listed: None }
+        Self { stop: control.stop().clone(), listed: None }
     }
 
     /// The same for a query that people see.
     pub(crate) fn of_query(listed: Listed, control: &Control) -> Self {
-        Self { control: control.clone(), listed: Some(listed) }
+        Self { stop: control.stop().clone(), listed: Some(listed) }
     }
 
     /// How it is seen, where it is.
@@ -429,7 +429,7 @@ impl StopOnDrop {
         tokio::select! {
             biased;
             done = timeout_at(deadline, work) => done.map_err(|_| {
-                self.control.expire();
+                self.stop.expire();
                 RequestError::deadline()
             }),
             error = self.cancelled() => Err(error),
@@ -439,7 +439,7 @@ impl StopOnDrop {
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.control.cancel();
+        self.stop.cancel();
     }
 }
 

@@ -68,6 +68,8 @@ pub const REQUESTS_FLOOR_BYTES: u64 = 8 << 20;
 /// One connection's part of the memory for messages, and the most that it is; one message of the largest size always
 /// fits.
 pub const CONNECTION_MESSAGES: (u64, u64) = (4, 64 << 20);
+/// A request whose client is waited for makes room for others that need its memory, but not sooner than this.
+pub const STALLED_LEAST: Duration = Duration::from_millis(250);
 /// How long a message waits for memory before it is refused.
 pub const MESSAGE_WAIT: Duration = Duration::from_secs(10);
 /// A message that has begun arrives in this time, as do the first of a request and, where there is but one, the end of

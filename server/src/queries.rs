@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use basalt_core::exec::Control;
+use basalt_core::exec::{Control, Stop};
 use basalt_proto::v1::{self as pb, ErrorReason, QueryState};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     at: Instant,
     is_running: AtomicBool,
     rows: AtomicU64,
-    control: Control,
+    stop: Stop,
     cancelled: CancellationToken,
 }
 
@@ -99,7 +99,7 @@ impl Queries {
             at,
             is_running: AtomicBool::new(false),
             rows: AtomicU64::new(0),
-            control: control.clone(),
+            stop: control.stop().clone(),
             cancelled: CancellationToken::new(),
         });
         self.entries().insert(entry.number, Arc::clone(&entry));
@@ -139,7 +139,7 @@ impl Queries {
         if !is_own(&entry) {
             caller.authorise(Action::Cancel, Object::Server)?;
         }
-        entry.control.kill();
+        entry.stop.kill();
         entry.cancelled.cancel();
         Ok(())
     }
@@ -205,7 +205,7 @@ impl Listed {
     /// Waits until somebody has it stopped.
     pub(crate) async fn cancelled(&self) -> RequestError {
         self.entry.cancelled.cancelled().await;
-        match self.entry.control.check() {
+        match self.entry.stop.check() {
             Err(error) => error.into(),
             Ok(()) => RequestError::internal(),
         }

@@ -16,13 +16,48 @@ use crate::error::{Error, ErrorKind, Result};
 /// Stops work from outside, at the next block, and bounds its memory.
 #[derive(Clone, Debug)]
 pub struct Control {
-    state: Arc<AtomicU8>,
+    stop: Stop,
     used: Arc<Used>,
     memory: usize,
     time: i64,
     clock: Option<fn() -> u64>,
     profile: Option<Arc<Profile>>,
     pool: Option<Arc<ThreadPool>>,
+}
+
+/// Stops the work of a [`Control`], and holds none of its memory: who waits for the work, or for its answer to be read, has
+/// this alone, so that the work's memory is free when it ends.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// The caller is gone: the work ends with [`ErrorKind::Cancelled`].
+    pub fn cancel(&self) {
+        let _ = self.0.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The time is over: the work ends with [`ErrorKind::DeadlineExceeded`].
+    pub fn expire(&self) {
+        let _ = self.0.compare_exchange(0, 2, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Somebody else has asked for its end: the work ends with [`ErrorKind::Cancelled`], and says so.
+    pub fn kill(&self) {
+        let _ = self.0.compare_exchange(0, 3, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// An error once the work is to stop.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::DeadlineExceeded`].
+    pub fn check(&self) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            1 => Err(Error::new(ErrorKind::Cancelled, "the caller cancelled")),
+            3 => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled by a request to do so")),
+            _ => Err(Error::new(ErrorKind::DeadlineExceeded, "the deadline passed")),
+        }
+    }
 }
 
 /// Memory that work shares with others.
@@ -102,7 +137,7 @@ impl Control {
     /// Work that may hold `bytes` of groups, distinct values and sorted rows.
     pub fn with_memory(bytes: usize) -> Self {
         Self {
-            state: Arc::default(),
+            stop: Stop::default(),
             used: Arc::default(),
             memory: bytes,
             time: i64::MIN,
@@ -179,19 +214,19 @@ impl Control {
         self.clock.map_or(0, |clock| clock())
     }
 
-    /// The caller is gone: the work ends with [`ErrorKind::Cancelled`].
+    /// What stops the work.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// As [`Stop::cancel`].
     pub fn cancel(&self) {
-        let _ = self.state.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        self.stop.cancel();
     }
 
-    /// The time is over: the work ends with [`ErrorKind::DeadlineExceeded`].
+    /// As [`Stop::expire`].
     pub fn expire(&self) {
-        let _ = self.state.compare_exchange(0, 2, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// Somebody else has asked for its end: the work ends with [`ErrorKind::Cancelled`], and says so.
-    pub fn kill(&self) {
-        let _ = self.state.compare_exchange(0, 3, Ordering::Relaxed, Ordering::Relaxed);
+        self.stop.expire();
     }
 
     /// An error once the work is to stop.
@@ -199,12 +234,7 @@ impl Control {
     /// # Errors
     /// [`ErrorKind::Cancelled`], [`ErrorKind::DeadlineExceeded`].
     pub fn check(&self) -> Result<()> {
-        match self.state.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            1 => Err(Error::new(ErrorKind::Cancelled, "the caller cancelled")),
-            3 => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled by a request to do so")),
-            _ => Err(Error::new(ErrorKind::DeadlineExceeded, "the deadline passed")),
-        }
+        self.stop.check()
     }
 
     /// What the work may hold.

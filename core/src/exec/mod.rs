@@ -54,7 +54,7 @@ use basalt_sip::Sip;
 
 pub use self::{
     build::{Build, BuildSide, BuiltSet, LocalBuild, select_values, select_values_with},
-    control::{Control, Memory},
+    control::{Control, Memory, Stop},
     estimate::Estimate,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
     filter::may_select,

@@ -70,7 +70,7 @@ mod tests {
         let shared = first.clone();
         drop(first);
         let error = quota.take("a").unwrap_err();
-        assert_eq!(error.kind(), ErrorReason::Overloaded);
+        assert_eq!(error.reason(), "OVERLOADED");
         assert!(error.message().contains("\"a\" has 2 requests"), "{}", error.message());
         drop(shared);
         assert!(quota.take("a").unwrap().is_some());

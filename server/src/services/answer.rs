@@ -311,13 +311,13 @@ impl Stream for Answer {
             Begun::Queued { reader, stop, deadline } => match reader.poll_next(context) {
                 // What was made before somebody had it stopped is not sent.
                 Poll::Ready(next) => {
-                    stop.control.check().map_or_else(|error| Next::Failed(error.into()), |()| next)
+                    stop.stop.check().map_or_else(|error| Next::Failed(error.into()), |()| next)
                 }
                 Poll::Pending => {
                     let until = *deadline;
                     let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
                     std::task::ready!(timer.as_mut().poll(context));
-                    stop.control.expire();
+                    stop.stop.expire();
                     Next::Failed(RequestError::deadline())
                 }
             },

@@ -188,7 +188,7 @@ impl Query {
         }
         let mut slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
         slot.running = call.take_running();
-        let (writer, reader) = self.0.readers.queue(slot, stop.control.clone());
+        let (writer, reader) = self.0.readers.queue(slot, stop.stop.clone());
         writer.end(Ok((messages, counts)));
         Begun::queued(reader, stop, deadline).await
     }
@@ -211,7 +211,7 @@ impl Query {
             Class::Long => self.0.cpu.admit(class, deadline, asking.is_alone()).await?,
         };
         slot.running = call.take_running();
-        let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
+        let (writer, reader) = self.0.readers.queue(slot, job.control.stop().clone());
         on_own_thread_as(&self.0.environment, class, move |may_wait| {
             let cpu = Arc::clone(&job.state.cpu);
             let outlet = Queued { writer, may_wait, cpu: &cpu, class, permit: Some(permit), deadline };

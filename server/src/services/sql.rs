@@ -64,7 +64,7 @@ mod with_sql {
             let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
             let Running { mut answer, tables, control, stop, deadline, class, permit, slot } =
                 statement.begin(state).await?;
-            let (writer, reader) = state.readers.queue(slot, control.clone());
+            let (writer, reader) = state.readers.queue(slot, control.stop().clone());
             let entry = stop.listed().map(Listed::entry);
             let server = Arc::clone(state);
             on_own_thread_as(&state.environment, class, move |may_wait| {

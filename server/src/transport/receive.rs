@@ -8,6 +8,9 @@
 //!
 //! A message is bounded in time, too, from its first byte to its last.
 
+mod port;
+mod stalled;
+
 use std::{
     future::Future,
     pin::Pin,
@@ -17,117 +20,27 @@ use std::{
 
 use basalt_proto::v1::ErrorReason;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Sleep, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
 
+pub(super) use self::port::{Connection, Port};
+use self::{
+    port::{Held, too_slow},
+    stalled::Window,
+};
 use crate::{
     limits,
-    memory::{Consumer, MemoryPool, Reservation},
     status::RequestError,
     trace::{Entered, Trace},
 };
 
-/// Where connections come in, and what they may hold together.
-#[derive(Debug)]
-pub(super) struct Port {
-    memory: Arc<MemoryPool>,
-    kinds: Kinds,
-    /// KiB for requests whose body has not ended.
-    requests: Arc<Semaphore>,
-    /// KiB for messages.
-    messages: Arc<Semaphore>,
-    /// KiB for messages of one connection.
-    connection_messages: u32,
-    stream_window: u32,
-    connections: usize,
-}
-
+/// What is to be known of a method before its messages are read.
 #[derive(Clone, Copy, Debug)]
-struct Kinds {
-    connections: Consumer,
-    requests: Consumer,
-    messages: Consumer,
-}
-
-impl Kinds {
-    /// What the largest message counts as.
-    fn largest_message(self) -> u64 {
-        let peers = matches!(self.messages, Consumer::PeerMessages);
-        let bytes = if peers { limits::PEER_MESSAGE_BYTES } else { limits::MESSAGE_BYTES };
-        limits::MESSAGE_COPIES * bytes as u64
-    }
-}
-
-impl Port {
-    /// That of the clients, of so many connections at most.
-    pub(super) fn clients(memory: &Arc<MemoryPool>, connections: usize) -> Arc<Self> {
-        let kinds = Kinds {
-            connections: Consumer::Connections,
-            requests: Consumer::Requests,
-            messages: Consumer::Messages,
-        };
-        Self::new(memory, kinds, connections)
-    }
-
-    /// That of the other nodes.
-    pub(super) fn peers(memory: &Arc<MemoryPool>) -> Arc<Self> {
-        let kinds = Kinds {
-            connections: Consumer::PeerConnections,
-            requests: Consumer::PeerRequests,
-            messages: Consumer::PeerMessages,
-        };
-        Self::new(memory, kinds, limits::PEER_CONNECTIONS)
-    }
-
-    fn new(memory: &Arc<MemoryPool>, kinds: Kinds, connections: usize) -> Arc<Self> {
-        let part = |part: u64, of: Consumer| (memory.limit() / part).max(of.floor(memory.limit()));
-        let all_connections = part(limits::CONNECTIONS_PART, kinds.connections) / limits::CONNECTION_BYTES;
-        let requests = part(limits::REQUESTS_PART, kinds.requests);
-        let messages = part(limits::MESSAGES_PART, kinds.messages);
-        let (connection_part, most) = limits::CONNECTION_MESSAGES;
-        let of_connection = (messages / connection_part).min(most).max(kinds.largest_message());
-        let (narrow, wide) = limits::STREAM_WINDOW_BYTES;
-        let window = u32::try_from(requests / limits::STREAM_WINDOW_PART).unwrap_or(wide);
-        Arc::new(Self {
-            memory: Arc::clone(memory),
-            kinds,
-            requests: Arc::new(Semaphore::new(kib(requests) as usize)),
-            messages: Arc::new(Semaphore::new(kib(messages) as usize)),
-            connection_messages: kib(of_connection),
-            stream_window: window.clamp(narrow, wide),
-            connections: connections.min(usize::try_from(all_connections).unwrap_or(usize::MAX)),
-        })
-    }
-
-    /// How many connections there may be at once.
-    pub(super) fn connections(&self) -> usize {
-        self.connections
-    }
-
-    /// Bytes that may be sent on one stream and not be read.
-    pub(super) fn stream_window(&self) -> u32 {
-        self.stream_window
-    }
-
-    /// Takes in a connection.
-    pub(super) fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, RequestError> {
-        let mut held = self.memory.reserve(self.kinds.connections);
-        held.set(limits::CONNECTION_BYTES)?;
-        let messages = Arc::new(Semaphore::new(self.connection_messages as usize));
-        Ok(Arc::new(Connection { port: Arc::clone(self), messages, _held: held }))
-    }
-}
-
-/// One connection. It is counted until it and its requests are gone.
-#[derive(Debug)]
-pub(super) struct Connection {
-    port: Arc<Port>,
-    /// KiB for its messages.
-    messages: Arc<Semaphore>,
-    _held: Reservation,
+pub(super) struct Method {
+    /// Bytes of a message at most.
+    pub(super) message_bytes: usize,
+    /// The request is a stream of messages.
+    pub(super) streams: bool,
 }
 
 impl Connection {
@@ -138,13 +51,13 @@ impl Connection {
         inner: B,
         method: Method,
     ) -> Result<(Received<B>, Arc<Receipt>), RequestError> {
-        let request = if method.streams { Some(self.request()?) } else { None };
+        let window = if method.streams { Some(self.window()?) } else { None };
         let receipt = Arc::new(Receipt::default());
         let received = Received {
             inner,
             connection: Arc::clone(self),
             method,
-            request,
+            window,
             receipt: Arc::clone(&receipt),
             state: State::BETWEEN,
             unread: Bytes::new(),
@@ -154,69 +67,6 @@ impl Connection {
         };
         Ok((received, receipt))
     }
-
-    fn request(&self) -> Result<Held, RequestError> {
-        let Port { memory, kinds, requests, stream_window, .. } = &*self.port;
-        let bytes = u64::from(*stream_window) + limits::REQUEST_BYTES;
-        let permit = Arc::clone(requests).try_acquire_many_owned(kib(bytes)).map_err(|_| no_memory())?;
-        let mut reservation = memory.reserve(kinds.requests);
-        reservation.set(bytes).map_err(RequestError::retryable)?;
-        Ok(Held { _permits: (permit, None), _reservation: reservation })
-    }
-
-    /// The memory of a message, if there is enough and nobody waits for it.
-    fn try_message(&self, bytes: u64) -> Option<Held> {
-        let Port { memory, kinds, messages, .. } = &*self.port;
-        let own = Arc::clone(&self.messages).try_acquire_many_owned(kib(bytes)).ok()?;
-        let all = Arc::clone(messages).try_acquire_many_owned(kib(bytes)).ok()?;
-        let mut reservation = memory.reserve(kinds.messages);
-        reservation.set(bytes).ok()?;
-        Some(Held { _permits: (own, Some(all)), _reservation: reservation })
-    }
-
-    /// Waits for the memory of a message: behind the others of its connection, then behind those of other connections.
-    async fn message(self: Arc<Self>, bytes: u64) -> Result<Held, RequestError> {
-        let Port { memory, kinds, messages, connection_messages, .. } = &*self.port;
-        if kib(bytes) > *connection_messages {
-            let most = u64::from(*connection_messages) * 1024 / limits::MESSAGE_COPIES;
-            let message = format!("with this much memory the server takes messages of at most {most} bytes");
-            return Err(RequestError::new(ErrorReason::MemoryLimit, message).with("limit_bytes", most));
-        }
-        let until = Instant::now() + limits::MESSAGE_WAIT;
-        let own = Arc::clone(&self.messages).acquire_many_owned(kib(bytes));
-        let own = timeout_at(until, own).await.map_err(|_| no_memory())?.map_err(|_| no_memory())?;
-        let all = Arc::clone(messages).acquire_many_owned(kib(bytes));
-        let all = timeout_at(until, all).await.map_err(|_| no_memory())?.map_err(|_| no_memory())?;
-        let mut reservation = memory.reserve(kinds.messages);
-        reservation.set_by(bytes, until).await?;
-        Ok(Held { _permits: (own, Some(all)), _reservation: reservation })
-    }
-}
-
-fn no_memory() -> RequestError {
-    let message = "other requests that are being received take the memory for them; try again later";
-    RequestError::new(ErrorReason::MemoryLimit, message).retryable()
-}
-
-/// Rounded up.
-fn kib(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
-}
-
-/// Memory of a request or of a message.
-#[derive(Debug)]
-pub(super) struct Held {
-    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
-    _reservation: Reservation,
-}
-
-/// What is to be known of a method before its messages are read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Method {
-    /// Bytes of a message at most.
-    pub(super) message_bytes: usize,
-    /// The request is a stream of messages.
-    pub(super) streams: bool,
 }
 
 /// What has become of a request's body.
@@ -238,6 +88,10 @@ impl Receipt {
         self.message.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    fn has_message(&self) -> bool {
+        self.message.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     fn put(&self, held: Held) {
         *self.message.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
     }
@@ -248,8 +102,8 @@ pub(super) struct Received<B> {
     inner: B,
     connection: Arc<Connection>,
     method: Method,
-    /// The window, until the body has ended.
-    request: Option<Held>,
+    /// Until the body has ended.
+    window: Option<Window>,
     receipt: Arc<Receipt>,
     state: State,
     /// Of the last frame, what is not handed on.
@@ -317,6 +171,7 @@ impl<B> Received<B> {
                 *left -= bytes.len();
                 if *left == 0 {
                     self.state = State::BETWEEN;
+                    self.goes_on();
                     // Whoever sends one message ends the request after it.
                     self.due = (!self.method.streams).then(|| Instant::now() + limits::MESSAGE_TIMEOUT);
                 }
@@ -330,21 +185,38 @@ impl<B> Received<B> {
     fn wait_for(&mut self, bytes: u64) -> Waiting {
         let connection = Arc::clone(&self.connection);
         match self.count_window() {
-            Ok(()) => Box::pin(connection.message(bytes)),
+            Ok(window) => {
+                window.go_on();
+                Box::pin(connection.message(bytes))
+            }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 
-    fn count_window(&mut self) -> Result<(), RequestError> {
-        if self.request.is_none() {
-            self.request = Some(self.connection.request()?);
+    fn count_window(&mut self) -> Result<&Window, RequestError> {
+        match &mut self.window {
+            Some(window) => Ok(window),
+            none => Ok(none.insert(self.connection.window()?)),
         }
-        Ok(())
+    }
+
+    /// Whether the client may be waited for.
+    fn may_wait(&mut self, context: &Context<'_>) -> Result<(), RequestError> {
+        let has_message = self.receipt.has_message();
+        if self.count_window()?.wait(context, has_message) { Ok(()) } else { Err(too_slow()) }
+    }
+
+    /// The client is not waited for now.
+    fn goes_on(&self) {
+        if let Some(window) = &self.window {
+            window.go_on();
+        }
     }
 
     fn refuse<T>(&mut self, error: RequestError) -> Poll<Option<Result<T, Status>>> {
         self.state = State::Ended;
         self.unread = Bytes::new();
+        self.window = None;
         drop(self.receipt.take());
         let status = Status::from(error.clone());
         // It is the first: nothing is read after it.
@@ -380,6 +252,9 @@ where
             // Who asks for the next message is done with the last.
             drop(me.receipt.take());
         }
+        if me.window.as_ref().is_some_and(Window::is_given_up) {
+            return me.refuse(too_slow());
+        }
         loop {
             if let Some(waiting) = &mut me.waiting {
                 let held = ready!(waiting.as_mut().poll(context));
@@ -407,13 +282,13 @@ where
                     let message = format!("the request did not arrive within {seconds} seconds");
                     return me.refuse(RequestError::new(ErrorReason::DeadlineExceeded, message));
                 }
-                Poll::Pending => match me.count_window() {
+                Poll::Pending => match me.may_wait(context) {
                     Ok(()) => return Poll::Pending,
                     Err(error) => return me.refuse(error),
                 },
                 Poll::Ready(Some(Ok(frame))) => {
                     if me.inner.is_end_stream() {
-                        me.request = None;
+                        me.window = None;
                     }
                     match frame.into_data() {
                         Ok(data) => me.unread = data,
@@ -421,11 +296,11 @@ where
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    me.request = None;
+                    me.window = None;
                     return Poll::Ready(Some(Err(Status::from_error(error.into()))));
                 }
                 Poll::Ready(None) => {
-                    me.request = None;
+                    me.window = None;
                     return Poll::Ready(None);
                 }
             }

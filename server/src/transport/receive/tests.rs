@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tonic::Code;
 
 use super::*;
+use crate::memory::{Consumer, MemoryPool};
 
 const UNARY: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: false };
 const STREAM: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: true };
@@ -237,6 +238,74 @@ async fn requests_are_refused_when_there_are_too_many() {
     assert_eq!(RequestError::of_reading(&half.refused().await).unwrap().reason(), "MEMORY_LIMIT");
     requests.pop();
     assert!(connection.receive(Frames(mpsc::unbounded_channel().1), STREAM).is_ok());
+}
+
+/// Clients that are silent, or send a byte now and then, keep nobody out for longer than a moment.
+#[tokio::test(start_paused = true)]
+async fn who_was_waited_for_longest_makes_room() {
+    let (_, port) = clients(64 * MIB);
+    let mut stalled = Vec::new();
+    while let Ok((body, receipt)) =
+        port.connect().unwrap().receive(Frames(mpsc::unbounded_channel().1), STREAM)
+    {
+        stalled.push(Request { body, receipt, frames: None });
+    }
+    for request in &mut stalled {
+        let (frames, receiver) = mpsc::unbounded_channel();
+        (request.body.inner, request.frames) = (Frames(receiver), Some(frames));
+        request.send(prefix(1000));
+        assert_eq!(request.now().unwrap().len(), PREFIX);
+    }
+    // The first is at work on what has come. The others are waited for, from one moment to the next.
+    for request in &mut stalled[1..] {
+        assert!(request.now().is_none());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let connection = port.connect().unwrap();
+    let late = || connection.receive(Frames(mpsc::unbounded_channel().1), STREAM);
+    assert_eq!(late().err().unwrap().reason(), "MEMORY_LIMIT");
+    stalled[1].send([1]);
+    assert!(stalled[1].now().is_some());
+    tokio::time::sleep(limits::STALLED_LEAST).await;
+    let _second = late().unwrap();
+    let _third = late().unwrap();
+    for request in &mut stalled[1..3] {
+        let status = request.refused().await;
+        assert_eq!(RequestError::of_reading(&status).unwrap().reason(), "MEMORY_LIMIT");
+        assert!(request.next().await.is_none());
+    }
+    assert!(stalled[3].now().is_none());
+    // A whole message is not waited for, nor is what comes after it, for a moment.
+    stalled[3].send(vec![1; 1000]);
+    assert_eq!(stalled[3].now().unwrap().len(), 1000);
+    assert!(stalled[3].now().is_none());
+    let _fourth = late().unwrap();
+    assert!(stalled[3].now().is_none());
+    assert!(stalled[4].refused().await.message().contains("slowly"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_stalls_makes_room_for_one_that_waits() {
+    let (memory, port) = clients(64 * MIB);
+    let stalls = async |bytes| {
+        let mut request = request(&port.connect().unwrap(), STREAM);
+        request.send(prefix(bytes));
+        assert!(request.now().is_some() && request.now().is_none());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        request
+    };
+    // 8 MiB are for all connections.
+    let mut small = stalls(1000).await;
+    let mut first = stalls(2 << 20).await;
+    let mut second = stalls(2 << 20).await;
+    let mut waits = request(&port.connect().unwrap(), STREAM);
+    waits.send([prefix(LARGE), vec![1; LARGE]].concat());
+    let start = Instant::now();
+    let (refused, got) = tokio::join!(first.refused(), waits.next());
+    assert!(refused.message().contains("slowly") && got.unwrap().is_ok());
+    assert!(start.elapsed() < limits::MESSAGE_WAIT);
+    assert!(second.now().is_none() && small.now().is_none());
+    assert_eq!(memory.used(Consumer::Messages), 6 * MIB);
 }
 
 #[tokio::test(start_paused = true)]
