@@ -261,12 +261,17 @@ mod tests {
     use std::sync::Mutex;
 
     use arrow_array::{ArrayRef, Int64Array};
-    use basalt_core::schema::{DataType, Field, Schema};
+    use basalt_core::{
+        query::Filter,
+        schema::{DataType, Field, Schema},
+    };
     use basalt_sip::Sip;
 
     use super::*;
     use crate::{
-        Config, environment,
+        Config,
+        coordinator::fresh,
+        environment,
         tables::{Peers, RowPredicate},
     };
 
@@ -342,5 +347,26 @@ mod tests {
         let replayed = again.commit(own).await.unwrap();
         assert_eq!((replayed.replayed, replayed.version), (true, committed.version));
         assert_eq!(others.take(), vec![committed.version]);
+    }
+
+    /// The write of another node that is acknowledged here, for its request id is known, may not have been read here.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_acknowledged_here_is_read_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().display().to_string();
+        let (state, _) = node(&store).await;
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let (elsewhere, others) = node(&store).await;
+        let (write, stream) = opened(&state).await;
+        let committed = write.commit(stream).await.unwrap();
+        let table = elsewhere.catalog.get("t").unwrap();
+        assert_eq!(table.snapshot().version(), 0);
+        elsewhere.tables.tell(&table, committed.version).await;
+        let (_, read) = fresh::pin(&elsewhere, "t", None).await.unwrap();
+        assert_eq!((read.number(), others.take()), (committed.version, vec![committed.version]));
+        // What finds nothing to delete says of which version that is.
+        let nothing = elsewhere.tables.delete(&table, Some(Filter::Or(Vec::new()))).await.unwrap();
+        assert_eq!((nothing.version, others.take()), (committed.version, vec![committed.version]));
     }
 }

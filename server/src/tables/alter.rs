@@ -28,7 +28,7 @@ impl Tables {
         let change = Change { operation: Operation::Alter, alterations, ..Change::default() };
         for _ in 0..limits::COMMIT_ATTEMPTS {
             if let Some(version) = self.try_to_alter(&stored, &change, only_at).await? {
-                self.shared.peers().committed(table, version).await;
+                self.tell(table, version).await;
                 return Ok(());
             }
         }

@@ -134,7 +134,8 @@ impl Stored {
         let NewRows { appender, writing, replace_by, request } = rows;
         let rows = appender.rows();
         if rows == 0 {
-            let commit = Commit { version: self.table.snapshot().version(), rows };
+            let commit = Commit { version: self.state().version(), rows };
+            self.acknowledge(commit.version).await;
             return Ok(Written { commit, replaced: Some(0) });
         }
         let mut pending = appender.into_rows();
@@ -221,7 +222,7 @@ impl Stored {
             Err(_) => None,
         };
         if let Some(version) = acknowledged {
-            self.shared.peers().committed(&self.table, version).await;
+            self.acknowledge(version).await;
         }
         for Write { rows, request, done, .. } in group {
             let answer = match &outcome {
@@ -271,10 +272,10 @@ impl Stored {
     pub(super) async fn change(&self, new: Vec<NewFragment>, edit: Edit) -> Result<u64, RequestError> {
         match self.commit(new, Vec::new(), edit).await? {
             Outcome::Version { version, .. } => {
-                self.shared.peers().committed(&self.table, version).await;
+                self.acknowledge(version).await;
                 Ok(version)
             }
-            Outcome::Known => Ok(self.table.snapshot().version()),
+            Outcome::Known => Ok(self.state().version()),
         }
     }
 

@@ -87,6 +87,8 @@ impl Stored {
         let found = self.find(&base, predicate).await?;
         let rows = found.cardinality();
         if rows == 0 {
+            // Whoever has made this version may not have acknowledged it, nor told the others of it.
+            self.acknowledge(base.version()).await;
             return Ok(Deletion { version: base.version(), rows });
         }
         let edit = self.deletion(Operation::Delete, base, found).await?;

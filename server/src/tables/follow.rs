@@ -1,6 +1,6 @@
 //! Following what other nodes commit to the store, and the writers of attached tables.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use basalt_core::table::Table;
 use basalt_storage::{StorageError, TableState};
@@ -21,7 +21,8 @@ impl Tables {
 
     /// Looks for newer versions of a table, unless that was done since a moment.
     pub(crate) async fn refresh_since(&self, table: &Table, since: Moment) -> Result<(), RequestError> {
-        self.follow(table, |stored| stored.followed().looked.is_since(since)).await
+        self.follow(table, |stored| stored.has_acknowledged() && stored.followed().looked.is_since(since))
+            .await
     }
 
     /// Looks for newer versions of a table that was not followed for longer than it should be: the process stood still,
@@ -182,6 +183,17 @@ impl Stored {
         }
         let why = format!("the table has another id, {}, not {}", newer.id(), state.id());
         Err(StorageError::Replaced { path: self.log.store().url().to_owned(), why })
+    }
+
+    /// A version is to be acknowledged: what is read here from now on has it, and so do the other nodes before this ends.
+    pub(super) async fn acknowledge(&self, version: u64) {
+        self.acknowledged.fetch_max(version, Ordering::AcqRel);
+        self.shared.peers().committed(&self.table, version).await;
+    }
+
+    /// Whether the newest version here has all that was acknowledged here.
+    fn has_acknowledged(&self) -> bool {
+        self.state().version() >= self.acknowledged.load(Ordering::Acquire)
     }
 
     fn followed(&self) -> Followed {

@@ -297,7 +297,10 @@ impl Tables {
 
     /// Tells the other nodes of a version that is to be acknowledged, whoever has committed it.
     pub(crate) async fn tell(&self, table: &Table, version: u64) {
-        self.shared.peers().committed(table, version).await;
+        match self.newest_stored(table) {
+            Ok(Some(stored)) => stored.acknowledge(version).await,
+            _ => self.shared.peers().committed(table, version).await,
+        }
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].

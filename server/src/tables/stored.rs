@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 use basalt_core::{
@@ -34,6 +37,8 @@ pub(super) struct Stored {
     /// Held while the table goes to another version: across calls to the store, and never across one to a peer.
     pub(super) advancing: tokio::sync::Mutex<()>,
     pub(super) followed: Mutex<Followed>,
+    /// The newest version that was acknowledged here. Whoever made it may have failed before this node went to it.
+    pub(super) acknowledged: AtomicU64,
     /// Why it could not be followed, as far as the log has it.
     pub(super) told: Told,
     pub(super) files: Files,
@@ -81,6 +86,7 @@ impl Stored {
             queue,
             advancing: tokio::sync::Mutex::default(),
             followed: Mutex::default(),
+            acknowledged: AtomicU64::new(0),
             told: Told::default(),
             files: Files::new(state.version()),
             expires: AtomicBool::new(true),
