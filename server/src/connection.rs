@@ -1,11 +1,8 @@
 //! One client's connection: what it may hold at once, and how it is closed.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use tokio::{sync::Semaphore, time::Instant};
@@ -74,10 +71,10 @@ impl Connection {
         Some(Arc::new(Visit(Arc::clone(self))))
     }
 
-    /// For how long no request has been under way; `None`: one is.
-    pub(crate) fn idle_for(&self) -> Option<Duration> {
+    /// Since when no request has been under way; `None`: one is.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         let activity = self.activity();
-        (activity.requests == 0).then(|| activity.last.elapsed())
+        (activity.requests == 0).then_some(activity.last)
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {

@@ -85,6 +85,10 @@ pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const CONNECTIONS: usize = 4096;
 /// Idle is who has asked nothing for so long.
 pub const IDLE_LEAST: Duration = Duration::from_millis(250);
+/// Behind so many connections that have others leave for them the door waits so long.
+pub const CROWD_PAUSE: (u64, Duration) = (2, Duration::from_millis(1));
+/// Idle connections that are remembered each time that all are looked at.
+pub const IDLE_KNOWN: usize = 64;
 /// How long who is asked to leave may take to say goodbye.
 pub const GOODBYE_TIMEOUT: Duration = Duration::from_millis(100);
 /// After the last request, connections get this long to take their last bytes.

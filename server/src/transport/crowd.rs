@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::{connection::Connection, limits};
 
@@ -25,6 +28,18 @@ struct Inner {
     taken: usize,
     /// Those who have a place and are not leaving.
     connections: HashMap<u64, Arc<Connection>>,
+    /// Some of those that were idle the longest when all were looked at, and since when; the longest last.
+    idle: Vec<(Instant, u64)>,
+    /// How many have left for others.
+    made: u64,
+}
+
+/// What there is for who comes.
+enum Room {
+    Free,
+    /// Somebody leaves for it; so many have by now.
+    Made(u64),
+    None,
 }
 
 /// A place in a crowd, for one connection.
@@ -40,9 +55,23 @@ impl Crowd {
         Arc::new(Self { most, inner: Mutex::default(), left: Notify::new() })
     }
 
-    /// A place for a connection that is there: at once where one is free or somebody is idle.
+    /// A place for a connection that is there: at once where one is free, in a moment where somebody is idle. That moment
+    /// keeps many who come from taking all time from those who are there.
     pub(super) async fn enter(self: &Arc<Self>) -> Place {
-        while !self.inner().make_room(self.most) {
+        loop {
+            let room = self.inner().make_room(self.most);
+            match room {
+                Room::Free => break,
+                Room::Made(made) => {
+                    let place = Place { crowd: Arc::clone(self), connection: None };
+                    let (number, pause) = limits::CROWD_PAUSE;
+                    if made.is_multiple_of(number) {
+                        sleep(pause).await;
+                    }
+                    return place;
+                }
+                Room::None => {}
+            }
             // Others may become idle meanwhile.
             let _ = timeout(limits::IDLE_LEAST, self.left.notified()).await;
         }
@@ -56,19 +85,38 @@ impl Crowd {
 
 impl Inner {
     /// Takes a place, of one who leaves if need be.
-    fn make_room(&mut self, most: usize) -> bool {
+    fn make_room(&mut self, most: usize) -> Room {
         if self.taken < most {
             self.taken += 1;
-            return true;
+            return Room::Free;
         }
-        let idle =
-            self.connections.values().filter_map(|connection| Some((connection.idle_for()?, connection)));
-        let longest = idle.max_by_key(|(time, _)| *time).filter(|(time, _)| *time >= limits::IDLE_LEAST);
-        // Who is asked something at this moment stays.
-        let leaves = longest.map(|(_, connection)| connection).filter(|connection| connection.leave());
-        let Some(id) = leaves.map(|connection| connection.id()) else { return false };
-        self.connections.remove(&id);
-        true
+        for _ in 0..2 {
+            while let Some((since, id)) = self.idle.pop() {
+                // Who is asked something, or was meanwhile, stays.
+                let idle =
+                    self.connections.get(&id).filter(|connection| connection.idle_since() == Some(since));
+                if idle.is_some_and(|connection| connection.leave()) {
+                    self.connections.remove(&id);
+                    self.made += 1;
+                    return Room::Made(self.made);
+                }
+            }
+            self.look_for_idle();
+        }
+        Room::None
+    }
+
+    /// Looks at all connections, for some of those that have been idle the longest.
+    fn look_for_idle(&mut self) {
+        let now = Instant::now();
+        let idle = self.connections.iter().filter_map(|(id, connection)| {
+            let since = connection.idle_since()?;
+            (now.saturating_duration_since(since) >= limits::IDLE_LEAST).then_some((since, *id))
+        });
+        self.idle.extend(idle);
+        self.idle.sort_unstable_by(|a, b| b.cmp(a));
+        let others = self.idle.len().saturating_sub(limits::IDLE_KNOWN);
+        self.idle.drain(..others);
     }
 }
 
