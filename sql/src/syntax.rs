@@ -1,5 +1,5 @@
 //! What the parser takes: all that its generic dialect does, and lambdas; IS DISTINCT FROM ends before AND and OR, where the
-//! parser's own takes them for what is compared.
+//! parser's own takes them for what is compared; and `||` binds less than arithmetic, where the parser's own binds as `*`.
 
 use std::any::TypeId;
 
@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::{
     dialect::{Dialect, GenericDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
+    tokenizer::Token,
 };
 
 /// See the module.
@@ -52,6 +53,16 @@ impl Dialect for Syntax {
         };
         let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
         Some(right.map(|right| compared(Box::new(expr.clone()), Box::new(right))))
+    }
+
+    /// Twice what it is elsewhere, so that there is one between comparisons and operators of bits.
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        2 * GenericDialect.prec_value(precedence)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        let is_concat = parser.peek_token_ref().token == Token::StringConcat;
+        is_concat.then(|| Ok(self.prec_value(Precedence::Eq) + 1))
     }
 
     has!(
