@@ -241,14 +241,15 @@ async def quiet(*command):
 
 
 async def run(server, seconds, part):
+    busy = max(BUSY // part, 2)
     floods = [
         ("nobody", Idle(server.port, 0)),
         (f"{10_000 // part:,} idle connections", Idle(server.port, 10_000 // part)),
         (f"{10_000 // part:,} that say nothing", Mute(server.port, 10_000 // part)),
         (f"{1000 // part:,} that do not read", Unread(server.port, 1000 // part)),
         (f"{1000 // part:,} that write a byte a second", Slow(server.port, 1000 // part)),
-        ("16 that reset what they open", Resets(server.port, BUSY)),
-        ("16 that ping and do not read", Pings(server.port, BUSY)),
+        (f"{busy} that reset what they open", Resets(server.port, busy)),
+        (f"{busy} that ping and do not read", Pings(server.port, busy)),
         (f"{1000 // part:,} slow heads over HTTP/1.1", Heads(server.http, 1000 // part)),
         ("nobody again", Idle(server.port, 0)),
     ]

@@ -89,6 +89,9 @@ pub const IDLE_LEAST: Duration = Duration::from_millis(250);
 pub const CROWD_PAUSE: (u64, Duration) = (2, Duration::from_millis(1));
 /// Idle connections that are remembered each time that all are looked at.
 pub const IDLE_KNOWN: usize = 64;
+/// Bytes that are read of a connection count as one thing that its task does, of the hundred or so that the runtime has it do
+/// before others run.
+pub const READ_TURN_BYTES: usize = 1 << 10;
 /// How long who is asked to leave may take to say goodbye.
 pub const GOODBYE_TIMEOUT: Duration = Duration::from_millis(100);
 /// After the last request, connections get this long to take their last bytes.

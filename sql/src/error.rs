@@ -234,10 +234,20 @@ pub(crate) fn of_parser(error: &ParserError) -> Error {
         Some((line.parse().ok()?, column.parse().ok()?))
     };
     match message.rsplit_once(" at Line: ").map(|(message, text)| (message, place(text))) {
-        Some((message, Some((line, column)))) => Error::invalid(sentence(message)).at(line, column),
+        Some((message, Some((line, column)))) => {
+            let meant = message.strip_prefix("expected an SQL statement, found ");
+            let hint = meant.map_or_else(String::new, |word| similar::hint(word, STATEMENTS));
+            Error::invalid(sentence(message) + &hint).at(line, column)
+        }
         _ => Error::invalid(sentence(&message)),
     }
 }
+
+/// Words that a statement begins with.
+const STATEMENTS: [&str; 16] = [
+    "ALTER", "CANCEL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "INSERT", "SELECT",
+    "SHOW", "TRUNCATE", "UPDATE", "VALUES", "WITH",
+];
 
 /// A message in the form of ours: it begins small, and has no full stop.
 fn sentence(message: &str) -> String {
@@ -251,5 +261,20 @@ fn sentence(message: &str) -> String {
             first.to_lowercase().chain(chars).collect()
         }
         _ => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_begins_no_statement_may_be_another() {
+        let error = |word: &str| {
+            let message = format!("Expected: an SQL statement, found: {word} at Line: 1, Column: 1");
+            of_parser(&ParserError::ParserError(message)).to_string()
+        };
+        assert!(error("selec").ends_with("expected an SQL statement, found selec; did you mean \"SELECT\"?"));
+        assert!(error("hello").ends_with("found hello"), "{}", error("hello"));
     }
 }

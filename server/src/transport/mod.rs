@@ -6,6 +6,7 @@
 
 mod crowd;
 mod edge;
+mod fair;
 mod peers;
 mod receive;
 mod reply;
@@ -32,6 +33,7 @@ use crate::{
 };
 use crowd::{Crowd, Place};
 use edge::{Edge, Services};
+use fair::Fair;
 use peers::PeerEdge;
 use receive::Port;
 
@@ -277,7 +279,7 @@ async fn serve_connection<E>(
     if !matches!(preface, Ok(Ok(()))) {
         return;
     }
-    let mut connection = pin!(http2.serve_connection(TokioIo::new(stream), edge));
+    let mut connection = pin!(http2.serve_connection(TokioIo::new(Fair(stream)), edge));
     let served = tokio::select! {
         biased;
         served = &mut connection => served,
