@@ -24,6 +24,8 @@ from basalt.v1 import sql_pb2, sql_pb2_grpc
 GRACE_S, LOOK_S = 0.020, 0.060
 # Of the processors while it is looked: what a server at rest may take.
 REST_S = 0.003
+# After which a statement is given up, at most.
+LONGEST_S = 0.5
 STATEMENTS = {
     "many groups": "SELECT k, count(*), sum(f) FROM t GROUP BY k ORDER BY 2 DESC LIMIT 5",
     "distinct": "SELECT count(DISTINCT id), count(DISTINCT k) FROM t",
@@ -54,11 +56,12 @@ class Server:
         self.sql = sql_pb2_grpc.SqlServiceStub(self.channel)
 
     def cpu(self):
-        """Seconds that its threads have run."""
+        """Seconds that its threads have run, but for the one that gives free memory back to the system."""
         took = 0
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
             try:
-                took += int((task / "schedstat").read_text().split()[0])
+                if not (task / "comm").read_text().startswith("jemalloc"):
+                    took += int((task / "schedstat").read_text().split()[0])
             except (FileNotFoundError, ProcessLookupError):
                 pass
         return took / 1e9
@@ -102,20 +105,24 @@ def main():
             f"""CREATE TABLE t AS SELECT range AS id, range * 7919 % 1000003 AS k, 'v' || range % 1000 AS s, range / 3.0 AS f
             FROM range({options.rows})"""
         )
-        longest = {}
+        taken = {}
         for name, statement in STATEMENTS.items():
             started = time.monotonic()
-            server.run(statement)
-            longest[name] = min(0.9 * (time.monotonic() - started), 2.0)
+            try:
+                server.run(statement, timeout=10)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise
+            taken[name] = time.monotonic() - started
         while sum(tried.values()) < options.trials:
             name = chance.choice(list(STATEMENTS))
-            took = trial(server, STATEMENTS[name], chance, longest[name])
-            if took is None:
+            more = trial(server, STATEMENTS[name], chance, min(0.9 * taken[name], LONGEST_S))
+            if more is None:
                 continue
             tried[name] += 1
-            if took > REST_S:
+            if more > REST_S:
                 late[name] += 1
-                worst[name] = max(worst[name], took)
+                worst[name] = max(worst[name], more)
                 # The next begins when this one is over.
                 time.sleep(0.5)
             if sys.stderr.isatty():
@@ -125,7 +132,7 @@ def main():
     print("| statement | takes s | given up | goes on after 20 ms | most, ms of processor in 60 |")
     print("|---|--:|--:|--:|--:|")
     for name in STATEMENTS:
-        print(f"| {name} | {longest[name] / 0.9:.2f} | {tried[name]} | {late[name]} | {worst[name] * 1000:.0f} |")
+        print(f"| {name} | {taken[name]:.2f} | {tried[name]} | {late[name]} | {worst[name] * 1000:.0f} |")
     share = sum(late.values()) / sum(tried.values())
     print(f"{sum(late.values())} of {sum(tried.values()):,} go on for more than 20 ms, {share:.2%}")
     sys.exit(share > 0.001)

@@ -33,6 +33,7 @@ mod execute;
 mod extremes;
 mod fill;
 mod filter;
+mod full_sort;
 mod functions;
 mod fuse;
 mod gathered;

@@ -40,7 +40,9 @@ use crate::{
     entries,
     error::{Error, Result, missing_column},
     execute::execute,
-    extremes, fill, functions,
+    extremes, fill,
+    full_sort::FullSort,
+    functions,
     fuse::FuseAggregates,
     gathered,
     guarded::guarded,
@@ -229,8 +231,8 @@ pub(crate) fn unfused(session: &SessionState) -> SessionState {
 /// others.
 fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
-    let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Sideways);
-    rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).chain([own]).collect()
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [Arc::new(Sideways), Arc::new(FullSort)];
+    rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).chain(own).collect()
 }
 
 /// Ours comes before types are chosen.

@@ -149,6 +149,19 @@ async fn the_first_rows_of_an_order_are_the_engines() {
     }
 }
 
+/// A heap of many rows costs more than to sort all, and does not spill.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_first_rows_come_from_a_sort_of_all() {
+    let (engine, tables) = (engine(), crate::tables());
+    let of = async |offset: u64| {
+        let sql = format!("SELECT n FROM range(200000) AS t(n) ORDER BY n % 7, n OFFSET {offset} LIMIT 2");
+        let plan = ask(&engine, &tables, &format!("EXPLAIN {sql}")).await.join("\n");
+        (ask(&engine, &tables, &sql).await, plan.contains("TopK"))
+    };
+    assert_eq!(of(10).await, (vec!["70".to_owned(), "77".to_owned()], true));
+    assert_eq!(of(150_000).await, (vec!["49999".to_owned(), "50006".to_owned()], false));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_of_times_are_the_engines() {
     let (engine, tables) = (engine(), crate::tables());
