@@ -147,7 +147,7 @@ def plots():
     )
     for name, key, title in [("tpch-sql", "tpch 1", "TPC-H by SQL, scale 1"),
                              ("ssb-sql", "ssb 1", "Star Schema Benchmark by plain joins, scale 1")]:
-        rows = [row for row in table("2026-11-26-sql", key) if re.match(r"q\d", row[key])]
+        rows = [row for row in table("2026-11-26-sql-again", key) if re.match(r"q\d", row[key])]
         columns = ["Basalt", "DuckDB", "DataFusion, memory", "DataFusion, Parquet"]
         yield dots(
             name, title,

@@ -40,10 +40,13 @@ struct Kinds {
 }
 
 impl Kinds {
+    fn is_of_peers(self) -> bool {
+        matches!(self.messages, Consumer::PeerMessages)
+    }
+
     /// What the largest message counts as.
     fn largest_message(self) -> u64 {
-        let peers = matches!(self.messages, Consumer::PeerMessages);
-        let bytes = if peers { limits::PEER_MESSAGE_BYTES } else { limits::MESSAGE_BYTES };
+        let bytes = if self.is_of_peers() { limits::PEER_MESSAGE_BYTES } else { limits::MESSAGE_BYTES };
         limits::MESSAGE_COPIES * bytes as u64
     }
 }
@@ -122,9 +125,11 @@ impl Connection {
     /// The window of a request that has to be waited for; where there is room for no more, that of one whose client has
     /// been waited for the longest.
     pub(super) fn window(&self) -> Result<Window, RequestError> {
-        let stalled = &self.port.stalled;
+        let Port { kinds, stalled, .. } = &*self.port;
         let held = match self.try_window() {
             Ok(held) => held,
+            // Nodes wait for each other in the middle of a statement, and none of them for long for nothing.
+            Err(error) if kinds.is_of_peers() => return Err(error),
             Err(error) => stalled.give_up(false).ok_or(error)?,
         };
         Ok(stalled.add(held))
@@ -167,7 +172,7 @@ impl Connection {
                 biased;
                 all = &mut all => break all.map_err(|_| no_memory())?,
                 () = sleep_until(until) => return Err(no_memory()),
-                () = sleep(limits::STALLED_LEAST) => drop(stalled.give_up(true)),
+                () = sleep(limits::STALLED_LEAST), if !kinds.is_of_peers() => drop(stalled.give_up(true)),
             }
         };
         let mut reservation = memory.reserve(kinds.messages);
