@@ -56,15 +56,15 @@ class Server:
         self.sql = sql_pb2_grpc.SqlServiceStub(self.channel)
 
     def cpu(self):
-        """Seconds that its threads have run, but for the one that gives free memory back to the system."""
-        took = 0
+        """Seconds that each of its threads has run, but for the one that gives free memory back to the system."""
+        ran = {}
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
             try:
                 if not (task / "comm").read_text().startswith("jemalloc"):
-                    took += int((task / "schedstat").read_text().split()[0])
+                    ran[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
             except (FileNotFoundError, ProcessLookupError):
                 pass
-        return took / 1e9
+        return ran
 
     def run(self, statement, timeout=None):
         for _ in self.sql.Query(sql_pb2.SqlRequest(sql=statement), timeout=timeout):
@@ -78,16 +78,14 @@ def trial(server, statement, chance, longest):
     request = sql_pb2.SqlRequest(sql=statement)
     started = time.monotonic()
     call = server.sql.Query(request, timeout=after if has_deadline else None)
-    over = []
-    call.add_callback(lambda: over.append(time.monotonic()))
     time.sleep(max(0, started + after - time.monotonic()))
-    if over and not has_deadline:
-        return None
     call.cancel()
+    if call.code() == grpc.StatusCode.OK:
+        return None
     time.sleep(GRACE_S)
     before = server.cpu()
     time.sleep(LOOK_S)
-    return server.cpu() - before
+    return sum(ran - before.get(thread, 0) for thread, ran in server.cpu().items())
 
 
 def main():

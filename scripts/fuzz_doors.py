@@ -82,7 +82,7 @@ def spoil_sql(statement, others, chance):
             case 5:
                 tokens[at:to] = ["(", *tokens[at:to], ")"] * chance.choice([1, 1, 50])
             case 6:
-                chance.shuffle(tokens[at:to])
+                tokens[at:to] = chance.sample(tokens[at:to], len(tokens[at:to]))
             case 7:
                 other = chance.choice(others)
                 tokens[at:to] = [chance.choice([" UNION ALL ", " WHERE EXISTS (", " IN (", " JOIN (", ", ("]), other, ")"]
@@ -332,6 +332,16 @@ def postgres_seeds(asks):
     return [*out, start + copy]
 
 
+def look(server, before):
+    """What is wrong with a server, or nothing."""
+    if server.process.poll() is not None:
+        return f"the process ended: {server.process.returncode}"
+    if server.resident() > MEMORY + MARGIN:
+        return f"{server.resident() >> 20} MiB in memory"
+    now = server.internal()
+    return f"{now - before} answers are INTERNAL" if now > before else None
+
+
 def try_door(name, door, until, findings):
     """Sends until the time is over, or something was found."""
     server, recent = door.server, []
@@ -350,15 +360,13 @@ def try_door(name, door, until, findings):
         door.sent += 1
         if time.monotonic() - started > DEADLINE_S + LATE_S:
             findings.append((name, "took too long", [data]))
-        if door.sent % ROUND == 0:
-            if server.process.poll() is not None:
-                findings.append((name, f"the process ended: {server.process.returncode}", recent))
-                return
-            if server.resident() > MEMORY + MARGIN:
-                findings.append((name, f"{server.resident() >> 20} MiB in memory", recent))
-            now = server.internal()
-            if now > before:
-                findings.append((name, f"{now - before} answers are INTERNAL", recent))
+        if door.sent % ROUND == 0 or time.monotonic() >= until:
+            try:
+                wrong = look(server, before)
+            except (OSError, StopIteration, http.client.HTTPException) as error:
+                wrong = f"the server does not say how it is: {error!r}"
+            if wrong:
+                findings.append((name, wrong, recent))
 
 
 def main():

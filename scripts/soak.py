@@ -139,7 +139,7 @@ class Load:
     def scratch(self):
         """A table that comes and goes, and a set that is kept."""
         node = self.trial.any(self.random)
-        create(node.catalog, "scratch", [field("id", INT64)])
+        create(Deadline(node.catalog, 60), "scratch", [field("id", INT64)])
         node.catalog.DropTable(catalog_pb2.DropTableRequest(name="scratch"), timeout=60)
         where = compare(EQ, col("v"), lit(int=self.random.randrange(1000)))
         node.queries.Select(query_pb2.SelectRequest(table=TABLE, filter=where, keep_ms=60_000), timeout=60)
@@ -153,6 +153,10 @@ class Load:
                 self.step()
             except grpc.RpcError as error:
                 self.trial.errors[reason(error)] += 1
+            except Exception as error:
+                # An answer that is not complete, among others.
+                self.trial.fail("died", f"the load: {error!r}")
+                raise
             time.sleep(max(0, now + 1 / self.rate - time.monotonic()))
 
 
@@ -227,15 +231,20 @@ def main():
         for node in trial.nodes:
             node.ready(60)
         fields = [field("id", INT64), field("v", INT64), field("at", TIMESTAMP)]
-        create(trial.nodes[0].catalog, TABLE, fields)
+        create(Deadline(trial.nodes[0].catalog, 60), TABLE, fields)
         retention = catalog_pb2.Retention(column="at", seconds=RETENTION_S)
-        trial.nodes[0].catalog.SetRetention(catalog_pb2.SetRetentionRequest(table=TABLE, retention=retention))
+        trial.nodes[0].catalog.SetRetention(catalog_pb2.SetRetentionRequest(table=TABLE, retention=retention), timeout=60)
         until = time.monotonic() + options.minutes * 60
         load = Load(trial, options.rate)
         worker = threading.Thread(target=load.run, args=(until,), daemon=True)
         worker.start()
         samples(trial, options.store, until, taken)
-        worker.join()
+        worker.join(timeout=120)
+        if worker.is_alive():
+            trial.fail("stuck", "the load does not end")
+        # Slow machines make fewer steps.
+        if trial.done["writes"] < options.rate * options.minutes * 60 / 4:
+            trial.fail("idle", f"{trial.done['writes']} writes in all")
         report(trial, taken)
         for node in trial.nodes:
             if node.stop(15) != 0:

@@ -6,7 +6,9 @@
 
 use std::{
     any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
+    sync::Once,
 };
 
 use futures_util::FutureExt as _;
@@ -21,6 +23,29 @@ pub(crate) fn caught<T>(job: impl FnOnce() -> Result<T>) -> Result<T> {
 /// The same for what waits.
 pub(crate) async fn caught_async<T>(job: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(job).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
+}
+
+thread_local! {
+    /// What panics on this thread now, a library does of what it was given to read.
+    static IS_READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has a library read what a client has sent; `None`: it panicked, which libraries do of what they did not think of. That is
+/// an error of the client's, and nobody else hears of it, so that no client fills the log.
+pub(crate) fn reading<T>(read: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_READING.get() {
+                others(panic);
+            }
+        }));
+    });
+    let before = IS_READING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(read)).ok();
+    IS_READING.set(before);
+    done
 }
 
 /// The error of a panic, which goes to the log; where it was, the panic hook has told.
@@ -77,5 +102,14 @@ mod tests {
             caught(|| -> Result<()> { Err(RequestError::deadline()) }).unwrap_err().reason(),
             "DEADLINE_EXCEEDED"
         );
+    }
+
+    #[test]
+    #[allow(clippy::panic, reason = "it is what this is about")]
+    fn what_a_library_cannot_read_is_no_panic_of_ours() {
+        assert_eq!(reading(|| 7), Some(7));
+        let read = || -> u32 { panic!("of what a client has sent") };
+        assert_eq!(reading(|| (reading(read), IS_READING.get())), Some((None, true)));
+        assert!(!IS_READING.get());
     }
 }

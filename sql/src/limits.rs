@@ -41,6 +41,8 @@ pub const FEW_KEYS: u64 = 20_000;
 pub const LOOKED_UP_ROWS: u64 = 1 << 16;
 /// First rows of an order that a scan gives, at most; of more the whole is sorted above it, where it may spill.
 pub const TOP_ROWS: usize = 1 << 16;
+/// More of them are kept in a heap where they are less than this part of all rows.
+pub const TOP_ROWS_PART: usize = 32;
 /// Bytes of the texts that one call of a function makes of a batch of rows.
 pub const TEXTS_BYTES: u64 = 64 << 20;
 /// Levels of lists in one another that UNNEST takes at once.

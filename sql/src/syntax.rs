@@ -57,7 +57,11 @@ impl Dialect for Syntax {
 
     /// Twice what it is elsewhere, so that there is one between comparisons and operators of bits.
     fn prec_value(&self, precedence: Precedence) -> u8 {
-        2 * GenericDialect.prec_value(precedence)
+        match precedence {
+            // What ends at a colon, such as a key, may have `||`.
+            Precedence::Colon => self.prec_value(Precedence::Eq),
+            precedence => 2 * GenericDialect.prec_value(precedence),
+        }
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {

@@ -4,10 +4,7 @@
 //! The reader of `arrow-ipc` takes lengths and counts as they are and panics on some. So every message is checked here first:
 //! columns are of a closed list of types, all of whose arrays are as long as their batch, and buffers lie inside their body.
 
-use std::{
-    collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::collections::HashMap;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
@@ -25,7 +22,7 @@ use basalt_core::{
 use prost::bytes::Bytes;
 
 use super::rows::invalid;
-use crate::limits;
+use crate::{limits, panics};
 
 /// Reads the messages of one stream.
 #[derive(Debug, Default)]
@@ -48,8 +45,8 @@ impl MessageReader {
             return Err(invalid(format!("a message of version {:?}", message.version())));
         }
         // Of what was not thought of, nobody but this stream hears.
-        let read = catch_unwind(AssertUnwindSafe(|| self.message(&message, Buffer::from(body))));
-        read.unwrap_or_else(|_| Err(invalid("a message that cannot be read")))
+        let read = panics::reading(|| self.message(&message, Buffer::from(body)));
+        read.unwrap_or_else(|| Err(invalid("a message that cannot be read")))
     }
 
     fn message(&mut self, message: &Message<'_>, body: Buffer) -> Result<Option<RecordBatch>> {

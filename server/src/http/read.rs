@@ -5,11 +5,7 @@
 
 mod messages;
 
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use arrow_array::{
     Array as _, ArrayRef, RecordBatch, StringArray, builder::BinaryBuilder, cast::AsArray as _,
@@ -31,7 +27,7 @@ use parquet::arrow::arrow_reader::{
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    limits,
+    limits, panics,
     status::{RequestError, Result},
 };
 use messages::Messages;
@@ -269,8 +265,7 @@ impl Decoder {
 }
 
 fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(invalid("the body cannot be read")))
+    panics::reading(work).unwrap_or_else(|| Err(invalid("the body cannot be read")))
 }
 
 fn unread(error: impl std::fmt::Display) -> RequestError {

@@ -92,6 +92,19 @@ impl Tables {
         Ok(())
     }
 
+    /// Why a change of the catalog is refused. That a name is taken, or is none, says what the catalog has: this node has it, and
+    /// the others have heard of it, before anybody is told.
+    pub(super) async fn refused(&self, durable: &Durable, error: impl Into<RequestError>) -> RequestError {
+        let error = error.into();
+        if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS") {
+            if let Err(error) = self.refresh_catalog(self.shared.now()).await {
+                return error;
+            }
+            self.shared.peers().catalog_changed(durable.state().version()).await;
+        }
+        error
+    }
+
     /// Looks for a table that is not there, and waits while it is loaded.
     pub(crate) async fn look_for(&self, name: &str) -> Result<(), RequestError> {
         let Some(durable) = &self.durable else { return Ok(()) };

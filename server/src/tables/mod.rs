@@ -337,7 +337,10 @@ impl Tables {
         };
         let properties = retention_properties(retention.as_ref()).into_iter().chain([deletes.property()]);
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
-        let created = durable.log.create(&durable.state(), name, &schema, properties).await?;
+        let created = match durable.log.create(&durable.state(), name, &schema, properties).await {
+            Ok(created) => created,
+            Err(error) => return Err(self.refused(durable, error).await),
+        };
         let version = created.catalog.version();
         let table = self.take_in_own(durable, created).await?;
         self.shared.peers().catalog_changed(version).await;
@@ -382,7 +385,10 @@ impl Tables {
                 true => state,
                 false => durable.log.refresh(&state).await?,
             };
-            let next = durable.log.remove(&known, name).await?;
+            let next = match durable.log.remove(&known, name).await {
+                Ok(next) => next,
+                Err(error) => return Err(self.refused(durable, error).await),
+            };
             let version = next.version();
             self.take_in(durable, next, None);
             self.shared.peers().catalog_changed(version).await;

@@ -40,6 +40,10 @@ impl Tables {
             _ => (Operation::Update, false),
         };
         if is_nothing {
+            if let TableVersion::Stored(base) = &base {
+                // Whoever has made this version may not have told the others of it.
+                self.tell(&table, base.version()).await;
+            }
             return Ok(());
         }
         match (self.stored(&table)?, base) {

@@ -58,7 +58,10 @@ impl Tables {
             views.insert(name.to_owned(), sql.into());
             return Ok(());
         };
-        let next = durable.log.create_view(&durable.state(), name, sql, replace).await?;
+        let next = match durable.log.create_view(&durable.state(), name, sql, replace).await {
+            Ok(next) => next,
+            Err(error) => return Err(self.refused(durable, error).await),
+        };
         let version = next.version();
         self.take_in(durable, next, None);
         self.shared.peers().catalog_changed(version).await;
@@ -74,7 +77,10 @@ impl Tables {
                 None => Err(no_view(name).into()),
             };
         };
-        let next = durable.log.remove_view(&durable.state(), name).await?;
+        let next = match durable.log.remove_view(&durable.state(), name).await {
+            Ok(next) => next,
+            Err(error) => return Err(self.refused(durable, error).await),
+        };
         let version = next.version();
         self.take_in(durable, next, None);
         self.shared.peers().catalog_changed(version).await;

@@ -70,20 +70,31 @@ impl Stalled {
     /// Gives up the request that has waited for its client the longest, and not for a moment only; of those with a
     /// message that is counted by itself, where it is that memory which is short. Answers with its window.
     pub(super) fn give_up(&self, with_message: bool) -> Option<Held> {
-        let now = Instant::now();
-        let places = self.places();
-        let stalled = places.by_number.values().filter_map(|place| {
-            let state = place.state();
-            let since = state.since.filter(|_| state.has_message || !with_message)?;
-            (now.saturating_duration_since(since) >= limits::STALLED_LEAST).then_some((since, place))
-        });
-        let (_, oldest) = stalled.min_by_key(|(since, _)| *since)?;
-        let oldest = Arc::clone(oldest);
-        drop(places);
-        let mut state = oldest.state();
-        // It may have gone on in this moment.
-        state.since.take()?;
-        oldest.is_given_up.store(true, Ordering::Release);
+        loop {
+            let now = Instant::now();
+            let places = self.places();
+            let stalled = places.by_number.values().filter_map(|place| {
+                let state = place.state();
+                let since = state.since.filter(|_| state.has_message || !with_message)?;
+                (now.saturating_duration_since(since) >= limits::STALLED_LEAST).then_some((since, place))
+            });
+            let (since, oldest) = stalled.min_by_key(|(since, _)| *since)?;
+            let oldest = Arc::clone(oldest);
+            drop(places);
+            // It may have gone on in this moment: then it is another.
+            if let Some(window) = oldest.give_up(since) {
+                return Some(window);
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Gives up a request that has waited since then, and does so still. Answers with its window.
+    fn give_up(&self, since: Instant) -> Option<Held> {
+        let mut state = self.state();
+        state.since.take_if(|known| *known == since)?;
+        self.is_given_up.store(true, Ordering::Release);
         let (window, waker) = (state.window.take(), state.waker.take());
         drop(state);
         if let Some(waker) = waker {
@@ -91,9 +102,7 @@ impl Stalled {
         }
         window
     }
-}
 
-impl Place {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
