@@ -3,8 +3,8 @@
 
 Rows come at a steady rate with the time of their writing, some are replaced, some deleted, and all go by retention, so
 that after a while as many go as come. What has left a table is remembered for an hour, and the log that says so is kept
-for another: that is the warm-up, or half of a shorter run. Fails where something that a node holds goes on growing after that: resident memory, threads, descriptors,
-files and bytes of the tables; and where a count is wrong.
+for another: that is the warm-up, or half of a shorter run. Fails where something that a node holds goes on growing after
+that: resident memory, threads, descriptors, files and bytes of the tables; and where a count is wrong.
 """
 
 import argparse
