@@ -275,9 +275,9 @@ mod tests {
         tables::{Peers, RowPredicate},
     };
 
-    /// Other nodes: the versions that they were told of.
+    /// Other nodes: the versions that they were told of, of tables and of the catalog.
     #[derive(Debug, Default)]
-    struct Others(Mutex<Vec<u64>>);
+    struct Others(Mutex<Vec<u64>>, Mutex<Vec<u64>>);
 
     impl Others {
         fn take(&self) -> Vec<u64> {
@@ -303,7 +303,9 @@ mod tests {
             self.0.lock().unwrap().push(version);
         }
 
-        async fn catalog_changed(&self, _: u64) {}
+        async fn catalog_changed(&self, version: u64) {
+            self.1.lock().unwrap().push(version);
+        }
     }
 
     async fn node(store: &str) -> (Arc<State>, Arc<Others>) {
@@ -368,5 +370,24 @@ mod tests {
         // What finds nothing to delete says of which version that is.
         let nothing = elsewhere.tables.delete(&table, Some(Filter::Or(Vec::new()))).await.unwrap();
         assert_eq!((nothing.version, others.take()), (committed.version, vec![committed.version]));
+    }
+
+    /// So says a refusal what the catalog has.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_the_catalog_refuses_is_known_here_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().display().to_string();
+        let (state, _) = node(&store).await;
+        let schema = || Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        state.tables.create("t", schema(), None, Default::default()).await.unwrap();
+        let (elsewhere, others) = node(&store).await;
+        state.tables.remove("t").await.unwrap();
+        assert!(elsewhere.catalog.get("t").is_ok());
+        let gone = elsewhere.tables.remove("t").await.unwrap_err();
+        assert_eq!((gone.reason(), others.1.lock().unwrap().len()), ("TABLE_NOT_FOUND", 1));
+        assert!(elsewhere.catalog.get("t").is_err());
+        state.tables.create("u", schema(), None, Default::default()).await.unwrap();
+        let taken = elsewhere.tables.create("u", schema(), None, Default::default()).await.unwrap_err();
+        assert_eq!((taken.reason(), others.1.lock().unwrap().len()), ("TABLE_EXISTS", 2));
     }
 }
