@@ -13,6 +13,7 @@ import contextlib
 import os
 import pathlib
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -226,10 +227,7 @@ def main():
     print(f"seed {options.seed}, in {folder}", flush=True)
     trial, taken = Trial(options), []
     try:
-        for node in trial.nodes:
-            node.start()
-        for node in trial.nodes:
-            node.ready(60)
+        trial.start()
         fields = [field("id", INT64), field("v", INT64), field("at", TIMESTAMP)]
         create(Deadline(trial.nodes[0].catalog, 60), TABLE, fields)
         retention = catalog_pb2.Retention(column="at", seconds=RETENTION_S)
@@ -247,16 +245,11 @@ def main():
             trial.fail("idle", f"{trial.done['writes']} writes in all")
         report(trial, taken)
         for node in trial.nodes:
-            if node.stop(15) != 0:
+            if node.stop(signal.SIGTERM) != 0:
                 trial.fail("died", f"{node.address} did not end well")
     finally:
-        for node in trial.nodes:
-            if node.process:
-                node.process.kill()
-    print(trial.status(0))
-    for name, count in trial.errors.most_common():
-        print(f"  {count:6} {name}")
-    sys.exit(bool(trial.failures))
+        trial.kill()
+    trial.conclude()
 
 
 if __name__ == "__main__":

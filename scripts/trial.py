@@ -266,6 +266,24 @@ class Trial:
         ports = list(zip(free[::2], free[1::2]))
         self.nodes = [Node(options.basalt, options.store, ports, i, options.flags) for i in range(options.nodes)]
 
+    def start(self):
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes:
+            node.ready(60)
+
+    def kill(self):
+        for node in self.nodes:
+            if node.process:
+                node.process.kill()
+
+    def conclude(self):
+        """Says what came of it, and ends the script."""
+        print(self.status(0))
+        for name, count in self.errors.most_common():
+            print(f"  {count:6} {name}")
+        sys.exit(bool(self.failures))
+
     def any(self, chance):
         return chance.choice(self.nodes)
 
@@ -304,10 +322,7 @@ class Trial:
 
     def run(self, options):
         chance = random.Random(options.seed)
-        for node in self.nodes:
-            node.start()
-        for node in self.nodes:
-            node.ready(60)
+        self.start()
         fields = [field("id", types_pb2.TYPE_KIND_INT64), field("v", types_pb2.TYPE_KIND_INT64)]
         create(self.nodes[0].catalog, TABLE, fields)
         writers = [Writer(number, self) for number in range(options.writers)]
@@ -332,10 +347,7 @@ class Trial:
                 if code != 0:
                     self.fail("died", f"{node.address} ended with {code}")
             if round == "after the faults":
-                for node in self.nodes:
-                    node.start()
-                for node in self.nodes:
-                    node.ready(60)
+                self.start()
         for index, node in enumerate(self.nodes):
             log = pathlib.Path(f"{options.store}.{index}.log").read_text(errors="replace")
             if "panicked" in log:
@@ -358,13 +370,8 @@ def main():
     try:
         trial.run(options)
     finally:
-        for node in trial.nodes:
-            if node.process:
-                node.process.kill()
-    print(trial.status(0))
-    for name, count in trial.errors.most_common():
-        print(f"  {count:6} {name}")
-    sys.exit(bool(trial.failures))
+        trial.kill()
+    trial.conclude()
 
 
 if __name__ == "__main__":

@@ -264,15 +264,17 @@ mod tests {
     use basalt_core::{
         query::Filter,
         schema::{DataType, Field, Schema},
+        table::Appender,
     };
     use basalt_sip::Sip;
+    use tempfile::TempDir;
 
     use super::*;
     use crate::{
         Config,
         coordinator::fresh,
         environment,
-        tables::{Peers, RowPredicate},
+        tables::{NewRows, Peers, RowPredicate, Update},
     };
 
     /// Other nodes: the versions that they were told of, of tables and of the catalog.
@@ -317,6 +319,21 @@ mod tests {
         (Arc::new(state), others)
     }
 
+    fn schema() -> Schema {
+        Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap()
+    }
+
+    /// Two nodes that do not hear each other, over a store with a table.
+    async fn two_nodes() -> (TempDir, [(Arc<State>, Arc<Others>); 2]) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().display().to_string();
+        let first = node(&store).await;
+        first.0.tables.create("t", schema(), None, Default::default()).await.unwrap();
+        let second = node(&store).await;
+        first.1.take();
+        (folder, [first, second])
+    }
+
     /// A write under one request id, before its commit.
     async fn opened(state: &Arc<State>) -> (Write, Arc<Stream>) {
         let open = pb::Open { table: "t".into(), request_id: "once".into(), ..Default::default() };
@@ -329,13 +346,8 @@ mod tests {
     /// Whoever made a write may have failed before it told the others, so whoever acknowledges it tells them.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_write_that_is_tried_again_is_told_to_the_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().display().to_string();
-        let (state, others) = node(&store).await;
-        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        state.tables.create("t", schema, None, Default::default()).await.unwrap();
-        // Another node, where the second try begins before the first one has ended.
-        let (elsewhere, their_others) = node(&store).await;
+        let (_folder, [(state, others), (elsewhere, their_others)]) = two_nodes().await;
+        // The second try begins there before the first one has ended.
         let (second, stream) = opened(&elsewhere).await;
 
         let (first, own) = opened(&state).await;
@@ -354,12 +366,7 @@ mod tests {
     /// The write of another node that is acknowledged here, for its request id is known, may not have been read here.
     #[tokio::test(flavor = "multi_thread")]
     async fn what_was_acknowledged_here_is_read_here() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().display().to_string();
-        let (state, _) = node(&store).await;
-        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        state.tables.create("t", schema, None, Default::default()).await.unwrap();
-        let (elsewhere, others) = node(&store).await;
+        let (_folder, [(state, _), (elsewhere, others)]) = two_nodes().await;
         let (write, stream) = opened(&state).await;
         let committed = write.commit(stream).await.unwrap();
         let table = elsewhere.catalog.get("t").unwrap();
@@ -370,17 +377,18 @@ mod tests {
         // What finds nothing to delete says of which version that is.
         let nothing = elsewhere.tables.delete(&table, Some(Filter::Or(Vec::new()))).await.unwrap();
         assert_eq!((nothing.version, others.take()), (committed.version, vec![committed.version]));
+        // So does a statement that changes nothing of what it has read.
+        let appender = Appender::new(table, &[]).unwrap();
+        let rows = NewRows { appender, writing: None, replace_by: Vec::new(), request: None };
+        let nothing = Update { base: read, gone: Sip::empty(), rows, exactly: true };
+        elsewhere.tables.update(nothing).await.unwrap();
+        assert_eq!(others.take(), vec![committed.version]);
     }
 
     /// So says a refusal what the catalog has.
     #[tokio::test(flavor = "multi_thread")]
     async fn what_the_catalog_refuses_is_known_here_and_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().display().to_string();
-        let (state, _) = node(&store).await;
-        let schema = || Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        state.tables.create("t", schema(), None, Default::default()).await.unwrap();
-        let (elsewhere, others) = node(&store).await;
+        let (_folder, [(state, _), (elsewhere, others)]) = two_nodes().await;
         state.tables.remove("t").await.unwrap();
         assert!(elsewhere.catalog.get("t").is_ok());
         let gone = elsewhere.tables.remove("t").await.unwrap_err();

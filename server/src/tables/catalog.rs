@@ -11,7 +11,7 @@ use std::{
 
 use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{CatalogState, Created, TableEntry};
+use basalt_storage::{CatalogState, Created, StorageError, TableEntry};
 use tokio::sync::watch;
 
 use super::{
@@ -92,17 +92,35 @@ impl Tables {
         Ok(())
     }
 
-    /// Why a change of the catalog is refused. That a name is taken, or is none, says what the catalog has: this node has it, and
-    /// the others have heard of it, before anybody is told.
-    pub(super) async fn refused(&self, durable: &Durable, error: impl Into<RequestError>) -> RequestError {
-        let error = error.into();
+    /// Goes to what a change of the catalog has made of it, and tells the others.
+    pub(super) async fn changed(
+        &self,
+        durable: &Arc<Durable>,
+        change: Result<Arc<CatalogState>, StorageError>,
+    ) -> Result<(), RequestError> {
+        let next = self.or_refused(durable, change).await?;
+        let version = next.version();
+        self.take_in(durable, next, None);
+        self.shared.peers().catalog_changed(version).await;
+        Ok(())
+    }
+
+    /// What a change of the catalog has made, or why it was refused. That a name is taken, or is none, says what the catalog
+    /// has: this node has it, and the others have heard of it, before anybody is told.
+    pub(super) async fn or_refused<T>(
+        &self,
+        durable: &Durable,
+        change: Result<T, StorageError>,
+    ) -> Result<T, RequestError> {
+        let error = match change {
+            Ok(made) => return Ok(made),
+            Err(error) => RequestError::from(error),
+        };
         if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS") {
-            if let Err(error) = self.refresh_catalog(self.shared.now()).await {
-                return error;
-            }
+            self.refresh_catalog(self.shared.now()).await?;
             self.shared.peers().catalog_changed(durable.state().version()).await;
         }
-        error
+        Err(error)
     }
 
     /// Looks for a table that is not there, and waits while it is loaded.

@@ -337,10 +337,8 @@ impl Tables {
         };
         let properties = retention_properties(retention.as_ref()).into_iter().chain([deletes.property()]);
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
-        let created = match durable.log.create(&durable.state(), name, &schema, properties).await {
-            Ok(created) => created,
-            Err(error) => return Err(self.refused(durable, error).await),
-        };
+        let created = durable.log.create(&durable.state(), name, &schema, properties).await;
+        let created = self.or_refused(durable, created).await?;
         let version = created.catalog.version();
         let table = self.take_in_own(durable, created).await?;
         self.shared.peers().catalog_changed(version).await;
@@ -357,7 +355,7 @@ impl Tables {
         let found = durable.log.look_at(&durable.state(), name, url).await;
         let found = found.map_err(|e| unreadable::cannot_attach(e.into()).at("url"))?;
         let attached = durable.log.attach(&durable.state(), name, found).await;
-        let created = attached.map_err(|e| RequestError::from(e).at("url"))?;
+        let created = self.or_refused(durable, attached).await.map_err(|e| e.at("url"))?;
         let (version, entry) = (created.catalog.version(), created.entry.clone());
         let added = self.take_in_own(durable, created).await.map_err(|error| match error.is_of_store() {
             true => unreadable::cannot_attach(error).at("url"),
@@ -385,13 +383,7 @@ impl Tables {
                 true => state,
                 false => durable.log.refresh(&state).await?,
             };
-            let next = match durable.log.remove(&known, name).await {
-                Ok(next) => next,
-                Err(error) => return Err(self.refused(durable, error).await),
-            };
-            let version = next.version();
-            self.take_in(durable, next, None);
-            self.shared.peers().catalog_changed(version).await;
+            self.changed(durable, durable.log.remove(&known, name).await).await?;
             return Ok(table.ok());
         }
         let table = self.shared.catalog.remove(name)?;

@@ -58,14 +58,7 @@ impl Tables {
             views.insert(name.to_owned(), sql.into());
             return Ok(());
         };
-        let next = match durable.log.create_view(&durable.state(), name, sql, replace).await {
-            Ok(next) => next,
-            Err(error) => return Err(self.refused(durable, error).await),
-        };
-        let version = next.version();
-        self.take_in(durable, next, None);
-        self.shared.peers().catalog_changed(version).await;
-        Ok(())
+        self.changed(durable, durable.log.create_view(&durable.state(), name, sql, replace).await).await
     }
 
     /// Drops a view.
@@ -77,14 +70,7 @@ impl Tables {
                 None => Err(no_view(name).into()),
             };
         };
-        let next = match durable.log.remove_view(&durable.state(), name).await {
-            Ok(next) => next,
-            Err(error) => return Err(self.refused(durable, error).await),
-        };
-        let version = next.version();
-        self.take_in(durable, next, None);
-        self.shared.peers().catalog_changed(version).await;
-        Ok(())
+        self.changed(durable, durable.log.remove_view(&durable.state(), name).await).await
     }
 }
 

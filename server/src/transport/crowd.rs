@@ -60,22 +60,20 @@ impl Crowd {
     pub(super) async fn enter(self: &Arc<Self>) -> Place {
         loop {
             let room = self.inner().make_room(self.most);
-            match room {
-                Room::Free => break,
-                Room::Made(made) => {
-                    let place = Place { crowd: Arc::clone(self), connection: None };
-                    let (number, pause) = limits::CROWD_PAUSE;
-                    if made.is_multiple_of(number) {
-                        sleep(pause).await;
-                    }
-                    return place;
-                }
-                Room::None => {}
+            if let Room::None = room {
+                // Others may become idle meanwhile.
+                let _ = timeout(limits::IDLE_LEAST, self.left.notified()).await;
+                continue;
             }
-            // Others may become idle meanwhile.
-            let _ = timeout(limits::IDLE_LEAST, self.left.notified()).await;
+            let place = Place { crowd: Arc::clone(self), connection: None };
+            let (number, pause) = limits::CROWD_PAUSE;
+            if let Room::Made(made) = room
+                && made.is_multiple_of(number)
+            {
+                sleep(pause).await;
+            }
+            return place;
         }
-        Place { crowd: Arc::clone(self), connection: None }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -90,20 +88,29 @@ impl Inner {
             self.taken += 1;
             return Room::Free;
         }
-        for _ in 0..2 {
-            while let Some((since, id)) = self.idle.pop() {
-                // Who is asked something, or was meanwhile, stays.
-                let idle =
-                    self.connections.get(&id).filter(|connection| connection.idle_since() == Some(since));
-                if idle.is_some_and(|connection| connection.leave()) {
-                    self.connections.remove(&id);
-                    self.made += 1;
-                    return Room::Made(self.made);
-                }
-            }
+        let mut has_left = self.ask_to_leave();
+        if !has_left {
             self.look_for_idle();
+            has_left = self.ask_to_leave();
         }
-        Room::None
+        if !has_left {
+            return Room::None;
+        }
+        self.made += 1;
+        Room::Made(self.made)
+    }
+
+    /// Has one of those leave that were idle; whether there was one.
+    fn ask_to_leave(&mut self) -> bool {
+        while let Some((since, id)) = self.idle.pop() {
+            // Who is asked something, or was meanwhile, stays.
+            let idle = self.connections.get(&id).filter(|connection| connection.idle_since() == Some(since));
+            if idle.is_some_and(|connection| connection.leave()) {
+                self.connections.remove(&id);
+                return true;
+            }
+        }
+        false
     }
 
     /// Looks at all connections, for some of those that have been idle the longest.

@@ -4,77 +4,37 @@
 //! however much it brings, and small frames of HTTP/2, such as pings, cost far more a byte than they take to send: by bytes
 //! read, a client that sends nothing else keeps a thread for a moment only.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::task::{Context, Poll, Waker};
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     task::coop::poll_proceed,
 };
+use tokio_util::io::InspectReader;
 
 use crate::{environment::Stream, limits};
 
 /// See the module.
-pub(super) struct Fair(pub(super) Box<dyn Stream>);
-
-impl AsyncRead for Fair {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = bytes.filled().len();
-        ready!(Pin::new(&mut self.0).poll_read(context, bytes))?;
-        let read = bytes.filled().len() - before;
-        for _ in 0..read / limits::READ_TURN_BYTES {
-            match poll_proceed(context) {
+pub(super) fn fair(stream: Box<dyn Stream>) -> impl AsyncRead + AsyncWrite + Unpin {
+    InspectReader::new(stream, |bytes| {
+        for _ in 0..bytes.len() / limits::READ_TURN_BYTES {
+            match poll_proceed(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(turn) => turn.made_progress(),
-                // The next read waits for its turn; this one has been.
+                // The next read waits for its turn, and is woken for it; this one has been.
                 Poll::Pending => break,
             }
         }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Fair {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
+    use std::{
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
     };
 
     use tokio::{
@@ -107,7 +67,7 @@ mod tests {
             }
         });
         let read = tokio::spawn(async move {
-            let (mut stream, mut bytes) = (Fair(Box::new(server)), vec![0; 64 << 10]);
+            let (mut stream, mut bytes) = (fair(Box::new(server)), vec![0; 64 << 10]);
             for _ in 0..BYTES / bytes.len() {
                 stream.read_exact(&mut bytes).await.unwrap();
             }

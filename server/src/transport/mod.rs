@@ -33,7 +33,7 @@ use crate::{
 };
 use crowd::{Crowd, Place};
 use edge::{Edge, Services};
-use fair::Fair;
+use fair::fair;
 use peers::PeerEdge;
 use receive::Port;
 
@@ -279,7 +279,7 @@ async fn serve_connection<E>(
     if !matches!(preface, Ok(Ok(()))) {
         return;
     }
-    let mut connection = pin!(http2.serve_connection(TokioIo::new(Fair(stream)), edge));
+    let mut connection = pin!(http2.serve_connection(TokioIo::new(fair(stream)), edge));
     let served = tokio::select! {
         biased;
         served = &mut connection => served,

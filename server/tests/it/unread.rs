@@ -9,6 +9,7 @@ use std::{
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use basalt_client::{col, count};
 use basalt_proto::v1::{self as pb, TypeKind, query_service_client::QueryServiceClient};
+use basalt_server::Memory;
 use tokio::time::timeout;
 use tonic::{Code, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -153,6 +154,33 @@ async fn hundreds_of_unread_answers_keep_nobody_waiting() {
         tokio::time::sleep(Duration::from_millis(700)).await;
         others_are_served(&server, "t", 2_000_000).await;
     }
+    unread.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// What queries hold is free when they end, whoever still has to read that they were given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_reads_holds_no_memory_of_queries() {
+    let limit = 512 << 20;
+    let server = Server::with(|config| config.memory = Memory::Bytes(limit)).await;
+    server.create("t", vec![field("id", TypeKind::Int64), field("text", TypeKind::Utf8)]).await.unwrap();
+    // Texts that are held compressed, of which a query holds some as long as it runs.
+    let texts = (0..300_000_u64).map(|i| format!("{} and some more of it", i * 7919 % 1_000_003));
+    let columns: [(&str, ArrayRef); 2] = [
+        ("id", Arc::new(Int64Array::from_iter_values(0..300_000))),
+        ("text", Arc::new(StringArray::from_iter_values(texts))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+    server.client.write_all("t", &[batch]).await.unwrap();
+    let mut unread = Vec::new();
+    for _ in 0..60 {
+        unread.extend(leave_unread(&server.channel().await, "t", 2));
+    }
+    let mut most = 0;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        most = most.max(server.client.cluster().await.unwrap().nodes[0].memory_bytes);
+    }
+    assert!(most > 0 && most < limit / 2, "{most}");
     unread.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
