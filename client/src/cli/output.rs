@@ -307,7 +307,7 @@ pub fn footer(rows: u64, time: Duration, statistics: &Statistics) -> String {
 
 /// The time of a query, the rows of the blocks that it read, blocks pruned. A rate is of those rows alone, and there is none
 /// of a query that is over before it could be measured.
-pub(crate) fn work(time: Duration, statistics: &Statistics) -> String {
+pub fn work(time: Duration, statistics: &Statistics) -> String {
     let mut parts = vec![human::duration(time)];
     let Statistics { rows, blocks, blocks_pruned, execute_us, .. } = *statistics;
     let read = match blocks {

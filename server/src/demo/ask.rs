@@ -11,7 +11,6 @@ use arrow_schema::ArrowError;
 use basalt_client::{
     Client, QueryResult, Statistics,
     cli::{
-        human,
         output::{self, CsvWriter},
         style::Style,
     },
@@ -61,21 +60,13 @@ async fn ask(client: &Client, question: &Question, scale: f64, style: Style) -> 
     let (Some(answer), Some((time, statistics))) = (answer, best) else { return Ok(()) };
 
     writeln!(out, "{}", output::table(&rounded(&answer)?)?)?;
-    writeln!(out, "  {}", took(time, &statistics, style))?;
+    writeln!(out, "  {}", style.green(&output::work(time, &statistics)))?;
     if let Some(number) = question.published.filter(|_| scale == 1.0) {
         check(number, &cells(&answer)?)?;
         writeln!(out, "  {}", style.green(&format!("✓ the answer that the TPC publishes for Q{number}")))?;
     }
     writeln!(out)?;
     Ok(())
-}
-
-/// Time, rows a second, blocks pruned.
-fn took(time: Duration, statistics: &Statistics, style: Style) -> String {
-    let Statistics { rows, blocks, blocks_pruned, .. } = *statistics;
-    let (rate, share) = (human::row_rate(rows, time), human::share(blocks_pruned, blocks));
-    let pruned = format!("{blocks_pruned} of {} pruned ({share})", human::plural(blocks, "block"));
-    format!("{} · {rate} · {pruned}", style.green(&human::duration(time)))
 }
 
 /// The answer with floats of four decimals: averages would be wider than all else.
