@@ -7,7 +7,6 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-mod ambiguous;
 mod attached;
 mod below;
 mod bench;
@@ -32,7 +31,6 @@ mod golden;
 mod half_sent;
 mod http;
 mod ingest;
-mod killed;
 mod lifecycle;
 mod panics;
 mod pinned;
@@ -55,7 +53,7 @@ mod unread;
 #[test]
 fn every_reason_is_produced() {
     const SOURCES: [&str; 14] = [
-        include_str!("ambiguous.rs"),
+        include_str!("disk/ambiguous.rs"),
         include_str!("durable.rs"),
         include_str!("catalog.rs"),
         include_str!("cluster/mod.rs"),

@@ -17,7 +17,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::
 use basalt_client::{Client, ClientOptions, Deleted, RetryPolicy, WriteOptions, col};
 use tokio::task::JoinSet;
 
-use crate::disk::Disk;
+use super::{Disk, Loss};
 
 /// How often it is killed.
 const ROUNDS: u64 = 6;
@@ -26,6 +26,13 @@ const WRITERS: i64 = 4;
 const ROWS: i64 = 7;
 
 pub(crate) struct Running(Child);
+
+impl Running {
+    /// Whether it has not ended by itself.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -36,27 +43,45 @@ impl Drop for Running {
 }
 
 pub(crate) async fn start(store: &str, disk: Option<&Disk>) -> (Running, Client) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
-    let serve =
-        ["serve", "--store", store, "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", "2"];
-    command.args(serve).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    start_on("127.0.0.1:0", store, disk, &[]).await.unwrap()
+}
+
+/// Starts the program, or the one that `BASALT` names, and waits until it takes requests. `None`: it ends before that.
+pub(crate) async fn start_on(
+    listen: &str,
+    store: &str,
+    disk: Option<&Disk>,
+    more: &[&str],
+) -> Option<(Running, Client)> {
+    let built = || env!("CARGO_BIN_EXE_basalt").to_owned();
+    let mut command = Command::new(std::env::var("BASALT").unwrap_or_else(|_| built()));
+    let serve = ["serve", "--store", store, "--listen", listen, "--log-format", "json", "--threads", "2"];
+    command.args(serve).args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     if let Some(disk) = disk {
         disk.below(&mut command);
     }
     let mut server = Running(command.spawn().unwrap());
     let mut log = BufReader::new(server.0.stderr.take().unwrap());
     let mut line = String::new();
-    log.read_line(&mut line).unwrap();
+    if log.read_line(&mut line).unwrap() == 0 {
+        return None;
+    }
     let started: serde_json::Value = serde_json::from_str(&line).unwrap();
     // The pipe must not fill.
     std::thread::spawn(move || log.lines().for_each(drop));
     let address = format!("http://{}", started["address"].as_str().unwrap());
     let once = ClientOptions::new().retry(RetryPolicy::never());
-    let client = Client::connect_with(&address, once).await.unwrap();
-    while client.list_tables().await.is_err() {
+    loop {
+        if let Ok(client) = Client::connect_with(&address, once).await
+            && client.list_tables().await.is_ok()
+        {
+            return Some((server, client));
+        }
+        if !server.runs() {
+            return None;
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    (server, client)
 }
 
 /// What became of a write.
@@ -156,7 +181,7 @@ async fn rounds(store: &str, disk: Option<&Disk>) -> usize {
         while let Some(writer) = writers.join_next().await {
             fates.extend(writer.unwrap());
         }
-        lost += disk.map_or(0, Disk::lose_what_was_not_synced);
+        lost += disk.map_or(0, |disk| disk.lose(Loss::Most));
     }
     let (_server, client) = start(store, None).await;
     check(&client, &fates, &gone).await;

@@ -5,7 +5,14 @@ use std::{sync::Arc, time::Duration};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
 use basalt_client::{Client, ClientOptions, Committed, RetryPolicy, WriteOptions, col};
 
-use crate::{disk::Disk, killed::start};
+use super::{Call, Disk, Loss, killed::start};
+
+/// What fails: syncing the folder of a table's log, or giving a version its name.
+const FAULTS: [(Call, &str); 2] = [(Call::Sync, "*/_delta_log"), (Call::Name, "*/_delta_log/*")];
+
+fn fail(disk: &Disk, (call, paths): (Call, &str)) {
+    disk.fail(call, paths, rustix::io::Errno::IO);
+}
 
 fn rows(value: i64) -> RecordBatch {
     let array: ArrayRef = Arc::new(Int64Array::from(vec![value]));
@@ -43,39 +50,39 @@ async fn what_is_told_of_a_write_that_failed_is_true() {
     write(&client, 1, "").await.unwrap();
 
     // Its version's name is there, and may be lost with the next crash: so it is neither acknowledged nor shown.
-    disk.fail("sync", true);
+    fail(&disk, FAULTS[0]);
     assert_eq!(reason(write(&client, 2, "two").await), "OUTCOME_UNKNOWN");
     assert_eq!(reason(write(&client, 2, "two").await), "STORE_UNAVAILABLE");
     assert_eq!(reason(client.delete("t", col("a").eq(1)).await), "STORE_UNAVAILABLE");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(values(&client).await, [1]);
-    disk.fail("sync", false);
+    disk.heal();
     let again = write(&client, 2, "two").await.unwrap();
     assert_eq!(again.rows, 1);
     assert_eq!(values(&client).await, [1, 2]);
 
     // Its version is not there, and never will be: the same rows again are there once.
-    disk.fail("link", true);
+    fail(&disk, FAULTS[1]);
     assert_eq!(reason(write(&client, 3, "").await), "STORE_UNAVAILABLE");
-    disk.fail("link", false);
+    disk.heal();
     write(&client, 3, "").await.unwrap();
     assert_eq!(values(&client).await, [1, 2, 3]);
 
     // The library tries by itself again, with the id of the first try.
-    for fault in ["sync", "link"] {
-        disk.fail(fault, true);
+    for fault in FAULTS {
+        fail(&disk, fault);
         let options = ClientOptions::new().retry(RetryPolicy::new().tries(50));
         let retrying = client.clone().with_options(options);
         let write = tokio::spawn(async move { retrying.write_all("t", &[rows(4)]).await });
         tokio::time::sleep(Duration::from_millis(700)).await;
-        disk.fail(fault, false);
+        disk.heal();
         write.await.unwrap().unwrap();
     }
     assert_eq!(values(&client).await, [1, 2, 3, 4, 4]);
 
     // All that was acknowledged outlives the machine.
     drop(server);
-    disk.lose_what_was_not_synced();
+    disk.lose(Loss::Most);
     let (_server, client) = start(store.to_str().unwrap(), None).await;
     assert_eq!(values(&client).await, [1, 2, 3, 4, 4]);
 }
