@@ -1,7 +1,7 @@
 // The nodes, what each holds, and what this one is doing.
 
 import { line } from "./chart.js";
-import { bytes, count, duration, h, live, meter, plural, short } from "./page.js";
+import { bytes, count, duration, h, live, meter, plural, refill, short } from "./page.js";
 import { metrics, objects } from "./server.js";
 
 const EVERY_MS = 2000;
@@ -44,7 +44,7 @@ export function cluster(page) {
       objects("SELECT * FROM system.node_tables ORDER BY table_name"),
     ]);
     const most = Math.max(1, ...held.map((table) => Number(table.bytes)));
-    nodes.replaceChildren(...all.map((node) =>
+    refill(nodes, ...all.map((node) =>
       card(node, held.filter((table) => table.node === node.name), most)));
   });
   const stopCharts = live(charts, EVERY_MS, async () => {

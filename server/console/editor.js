@@ -12,6 +12,12 @@ let tables = new Map();
 /** Forgets the names of the server's tables. */
 export const forgetNames = () => (tables = new Map());
 
+/** What is selected of the text in an area, or all of it. */
+export function chosen(text) {
+  const selected = text.value.slice(text.selectionStart, text.selectionEnd);
+  return selected.trim() ? selected : text.value;
+}
+
 /** { text, element, learn }: the area, what is put on the page, and what asks for the names again. */
 export function editor({ value, changed, run, cancel }) {
   const text = h("textarea", {

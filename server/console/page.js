@@ -69,21 +69,61 @@ function excerpt(statement, place) {
 export function problem(error, statement) {
   const told = error.reason ? [h("strong", {}, error.reason), " "] : [];
   const place = error.place ? [" ", h("code", {}, error.place)] : [];
-  const words = [told, error.message ?? String(error), place];
+  // Where the server failed, its log says more of the request.
+  const request = error.status === 500 && error.request ? h("small", {}, ` request ${error.request}`) : null;
+  const words = [told, error.message ?? String(error), place, request];
   const shown = excerpt(statement, error.place);
   if (!shown) return h("p", { class: "problem", role: "alert" }, words);
   return h("div", { class: "problem", role: "alert" }, h("p", {}, words), shown);
 }
 
-/** A table: columns are { name, number }, cells are texts, elements, or null. */
-export function grid(columns, rows, caption) {
+// A text that is longer, or has lines, may be cut in a cell.
+const CELL = 40;
+// What is pointed at tells so much of it.
+const TITLE = 2000;
+// More of one text than so many letters, and a page would be busy with it for long.
+const LETTERS = 10000;
+
+/** Whether a cell shows less than all of a text. */
+export const isLong = (cell) => typeof cell === "string" && (cell.length > CELL || cell.includes("\n"));
+
+function shownOf(cell) {
+  if (cell === null) return h("span", { class: "null" }, "null");
+  if (typeof cell !== "string" || cell.length <= LETTERS) return cell;
+  return [cell.slice(0, LETTERS), h("small", {}, `… the first ${count(LETTERS)} letters of ${count(cell.length)}`)];
+}
+
+/** The rows of a table. */
+export function rowsOf(columns, rows) {
   const kind = columns.map((column) => (column.number ? "number" : null));
+  return rows.map((row) => h("tr", {}, row.map((cell, i) =>
+    h("td", { class: kind[i], title: isLong(cell) ? cell.slice(0, TITLE) : null }, shownOf(cell)))));
+}
+
+/** A table that scrolls in its box, below its names: columns are { name, number }, cells are texts, elements, or null. */
+export function grid(columns, rows, caption) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", { class: "hidden" }, caption),
-      h("thead", {}, h("tr", {}, columns.map((column, i) => h("th", { scope: "col", class: kind[i] }, column.name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) =>
-        h("td", { class: kind[i] }, cell === null ? h("span", { class: "null" }, "null") : cell)))))));
+      h("thead", {}, h("tr", {}, columns.map(({ name, number }) =>
+        h("th", { scope: "col", class: number ? "number" : null, title: isLong(name) ? name : null }, name)))),
+      h("tbody", {}, rowsOf(columns, rows))));
+}
+
+/** Fills a place anew, where what has the focus keeps it, and boxes stay as far scrolled; not while a text of it is selected. */
+export function refill(place, ...children) {
+  const selection = getSelection();
+  if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
+  const reached = () => [...place.querySelectorAll("a, button, [tabindex]")];
+  const nameOf = (element) => element.dataset.id ?? element.textContent;
+  const focused = reached().find((element) => element === document.activeElement);
+  const at = [...place.querySelectorAll(".scroll, .statement")].map((box) => [box.scrollLeft, box.scrollTop]);
+  place.replaceChildren(...children);
+  [...place.querySelectorAll(".scroll, .statement")].forEach((box, i) => {
+    [box.scrollLeft, box.scrollTop] = at[i] ?? [0, 0];
+  });
+  const same = (element) => element.tagName === focused.tagName && nameOf(element) === nameOf(focused);
+  if (focused) reached().find(same)?.focus({ preventScroll: true });
 }
 
 /** A bar for each part of a whole, with what it says to those who do not see it. */
@@ -107,7 +147,9 @@ export function live(page, every, fill) {
       try {
         await fill();
       } catch (error) {
-        page.replaceChildren(problem(error));
+        // What is told already is not told again.
+        const told = problem(error);
+        if (page.textContent !== told.textContent) page.replaceChildren(told);
         // Who may not see this is not asked again.
         if (error.status === 401 || error.status === 403) return;
       }

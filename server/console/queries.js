@@ -1,6 +1,6 @@
 // What runs now, with a button that ends it.
 
-import { count, duration, grid, h, live, plural, problem } from "./page.js";
+import { count, duration, grid, h, live, plural, problem, refill } from "./page.js";
 import { objects, sql, text } from "./server.js";
 
 // This page's own is not shown.
@@ -21,8 +21,6 @@ export function queries(page) {
   };
   return live(list, 1000, async () => {
     const running = (await objects(OWN)).filter((query) => query.text !== OWN);
-    // A button that has the focus keeps it.
-    const focused = document.activeElement?.dataset?.id;
     const rows = running.map((query) => {
       const button = h("button", { "data-id": query.id, "aria-label": `Cancel ${query.id}` }, "Cancel");
       button.addEventListener("click", () => cancel(query.id, button));
@@ -32,12 +30,11 @@ export function queries(page) {
         count(query.rows), query.caller, query.method,
       ];
     });
-    list.replaceChildren(
+    refill(list,
       h("p", {}, running.length ? `${plural(running.length, "query").replace(/ys$/, "ies")} at this node` : "No query runs at this node."),
       ...(running.length ? [grid([
         { name: "" }, { name: "query" }, { name: "for", number: true }, { name: "state" }, { name: "rows", number: true },
         { name: "caller" }, { name: "by" },
       ], rows, "Queries that run")] : []));
-    if (focused) list.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus();
   });
 }

@@ -2,6 +2,9 @@
 
 const KEY = "basalt-key";
 
+// Where not all rows are asked for, those that come after so many letters are left out, too: a tab holds no more.
+const MOST_LETTERS = 64 << 20;
+
 /** An error that the server has told. */
 export class ServerError extends Error {
   constructor(status, told) {
@@ -9,6 +12,7 @@ export class ServerError extends Error {
     this.status = status;
     this.reason = told.reason;
     this.place = told.place;
+    this.request = told.request_id;
   }
 }
 
@@ -120,12 +124,14 @@ export async function sql(statement, { most = Infinity, signal, parameters } = {
     const parser = new Csv(none);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let more = false;
+    let letters = 0;
     try {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
         parser.take(value);
-        if (parser.rows.length - 1 > most) {
+        letters += value.length;
+        if (parser.rows.length - 1 > most || (most < Infinity && letters > MOST_LETTERS && parser.rows.length > 1)) {
           more = true;
           stop.abort();
           break;
@@ -135,7 +141,8 @@ export async function sql(statement, { most = Infinity, signal, parameters } = {
       if (signal?.aborted || error instanceof ServerError) throw error;
       throw new ServerError(0, { reason: "INCOMPLETE", message: "the answer broke off, so none of it is shown" });
     }
-    parser.end();
+    // A row that is not all there is none.
+    if (!more) parser.end();
     const [columns = [], ...rows] = parser.rows;
     return { columns, rows: rows.slice(0, Math.min(most, rows.length)), more, ms: performance.now() - began };
   } finally {
@@ -152,6 +159,9 @@ export async function objects(statement, options) {
 /** A name as SQL has it quoted, and a text. */
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
 export const text = (value) => `'${value.replaceAll("'", "''")}'`;
+
+// As much of a value as stands there as it is.
+const PLAIN = /[^,\r\n]+/y;
 
 /** Reads CSV as it comes (RFC 4180), where one text stands for null. */
 class Csv {
@@ -198,7 +208,10 @@ class Csv {
         this.rows.push(this.#row);
         this.#row = [];
       } else if (c !== "\r") {
-        this.#value += c;
+        PLAIN.lastIndex = i;
+        const [run] = PLAIN.exec(piece);
+        this.#value += run;
+        i += run.length - 1;
       }
     }
   }

@@ -1,12 +1,16 @@
 // Statements: an editor, and their answers as tables and pictures.
 
 import { kindOf, pictures } from "./chart.js";
-import { editor } from "./editor.js";
-import { count, duration, grid, h, plural, problem } from "./page.js";
+import { chosen, editor } from "./editor.js";
+import { count, duration, grid, h, isLong, plural, problem, rowsOf } from "./page.js";
 import { picture } from "./plan.js";
 import * as statements from "./statements.js";
 
 const FIRST = "SELECT * FROM system.tables";
+
+// So many rows of an answer are shown at first, and fewer where they have many columns.
+const ROWS = 1000;
+const CELLS = 50000;
 
 /** `given` comes with the address, so it is not run: anybody's link may have it. */
 export function console_(page, given) {
@@ -23,21 +27,26 @@ export function console_(page, given) {
   const { text, element, learn } = editor({
     value: statements.written() ?? statements.earlier()[0] ?? FIRST,
     changed: statements.write,
-    run: () => start(text.value),
+    run: () => start(chosen(text)),
     cancel: statements.cancel,
   });
   const run = h("button", { class: "main" }, "Run");
   const explain = h("button", {}, "Explain and time");
   const stop = h("button", {}, "Cancel");
   const earlier = h("select", { "aria-label": "Earlier statements" });
-  const answer = h("section", { class: "answer", "aria-live": "polite", "aria-label": "Answer" });
+  const clock = h("span", { class: "caption", "aria-hidden": "true" });
+  // What it says is read aloud, and not all of an answer.
+  const told = h("p", { class: "caption", role: "status" });
+  const view = h("div", {});
+  const answer = h("section", { class: "answer", "aria-label": "Answer" }, told, view);
   page.replaceChildren(
     h("h1", {}, "SQL"),
     h("label", { for: "statement", class: "hidden" }, "Statement"),
     element,
     h("p", { id: "keys", class: "caption" },
-      "Ctrl+Enter runs it. Tab takes the first word of the list, the arrows and Enter another one; Ctrl+Space opens the list, Esc leaves it or cancels."),
-    h("p", { class: "buttons" }, run, explain, stop, earlier),
+      "Ctrl+Enter runs it, or what is selected of it. Tab takes the first word of the list, the arrows and Enter another one; ",
+      "Ctrl+Space opens the list, Esc leaves it or cancels."),
+    h("p", { class: "buttons" }, run, explain, stop, earlier, clock),
     answer);
 
   const tellEarlier = () => {
@@ -56,54 +65,99 @@ export function console_(page, given) {
   });
   tellEarlier();
 
+  const tick = () => {
+    const last = statements.current();
+    const ms = statements.isRunning(last) ? performance.now() - last.began : 0;
+    clock.textContent = ms >= 1000 ? `for ${duration(Math.floor(ms / 1000) * 1000)}` : "";
+  };
   const tell = () => {
     const last = statements.current();
     const running = statements.isRunning(last);
     [run.disabled, explain.disabled, stop.disabled] = [running, running, !running];
-    if (last === null) answer.replaceChildren();
-    else if (running) answer.replaceChildren(h("p", { class: "busy" }, "Running…"));
-    else if (last.cancelled) answer.replaceChildren(h("p", { role: "status" }, "Cancelled."));
-    else if (last.error) answer.replaceChildren(problem(last.error, last.statement));
-    else answer.replaceChildren(...shown(last.found, last.statement));
+    told.textContent = last === null || last.error ? "" : running ? "Running…" : last.cancelled ? "Cancelled." : summary(last.found);
+    view.replaceChildren(...(last?.error ? [problem(last.error, last.statement)] : last?.found ? shown(last.found, last.statement) : []));
+    tick();
     // It may have made a table, or dropped one.
     if (last?.found && !/^\s*(?:select|with|show|explain|describe)\b/i.test(last.statement)) learn();
   };
-  run.addEventListener("click", () => start(text.value));
-  explain.addEventListener("click", () => start(`EXPLAIN ANALYZE ${text.value.trim().replace(/^explain\s+(analyze\s+)?/i, "")}`));
+  run.addEventListener("click", () => start(chosen(text)));
+  explain.addEventListener("click", () => start(`EXPLAIN ANALYZE ${chosen(text).trim().replace(/^explain\s+(analyze\s+)?/i, "")}`));
   stop.addEventListener("click", statements.cancel);
   tell();
   text.focus();
-  return statements.watch(tell);
+  const timer = setInterval(tick, 1000);
+  const unwatch = statements.watch(tell);
+  return () => {
+    clearInterval(timer);
+    unwatch();
+  };
 }
 
-/** An answer: what it is, and the ways to look at it. */
+const summary = ({ rows, more, ms }) =>
+  (more ? `the first ${count(rows.length)} rows; there are more` : plural(rows.length, "row")) + ` · ${duration(ms)}`;
+
+/** The rows of an answer, as many as a page bears at once, and the ways to see more of them. */
+function table({ columns, rows }) {
+  const named = columns.map((name, i) => ({ name, number: kindOf(rows, i) === "number" }));
+  const step = Math.max(50, Math.min(ROWS, Math.floor(CELLS / columns.length)));
+  const box = grid(named, rows.slice(0, step), "Answer");
+  let seen = Math.min(step, rows.length);
+  const told = h("span", { class: "caption", role: "status" });
+  const next = h("button", {});
+  const tell = () => {
+    told.textContent = `${count(seen)} of these rows are shown`;
+    next.textContent = `Show ${count(Math.min(step, rows.length - seen))} more`;
+    next.hidden = seen === rows.length;
+  };
+  next.addEventListener("click", () => {
+    box.querySelector("tbody").append(...rowsOf(named, rows.slice(seen, seen + step)));
+    seen = Math.min(seen + step, rows.length);
+    tell();
+  });
+  tell();
+  const whole = h("button", { "aria-pressed": "false" }, "Whole texts");
+  whole.addEventListener("click", () => whole.setAttribute("aria-pressed", String(box.classList.toggle("whole"))));
+  return [
+    rows.some((row) => row.some(isLong)) ? h("p", { class: "buttons" }, whole) : "",
+    box,
+    seen < rows.length ? h("p", { class: "buttons" }, next, told) : "",
+  ];
+}
+
+/** The ways to look at an answer. */
 function shown(found, statement) {
-  const { columns, rows, more, ms } = found;
-  const plan = /^\s*explain\s+analyze\b/i.test(statement);
-  const told = more
-    ? `the first ${count(rows.length)} rows; there are more · ${duration(ms)}`
-    : `${plural(rows.length, "row")} · ${duration(ms)}`;
-  const table = () => grid(columns.map((name, i) => ({ name, number: kindOf(rows, i) === "number" })), rows, "Answer");
+  const { columns, rows } = found;
+  const plan = columns.join() === "plan_type,plan" && /\bexplain\b/i.test(statement);
+  const timed = plan && rows[0]?.[0] === "Plan with Metrics";
+  const steps = () => rows.filter(([, text]) => text !== "SAME TEXT AS ABOVE").map(([kind, text]) => [
+    timed ? "" : h("h2", {}, kind.replaceAll("_", " ")), h("pre", { tabindex: "0", role: "region", "aria-label": kind }, text),
+  ]);
   const ways = [
-    ...(plan ? [{ name: "Picture", draw: () => picture(rows) }] : []),
-    plan
-      ? { name: "Text", draw: () => h("pre", {}, rows.map((row) => row[1] ?? row[0]).join("\n")) }
-      : { name: "Table", draw: table },
+    ...(timed ? [{ name: "Picture", draw: () => picture(rows) }] : []),
+    ...(plan ? [{ name: "Text", draw: steps }] : []),
+    ...(timed ? [] : [{ name: "Table", draw: () => table(found) }]),
     ...(plan ? [] : pictures(found)),
   ];
-  const view = h("div", {});
-  const buttons = ways.map(({ name, draw }, i) => {
-    const button = h("button", { role: "tab", "aria-selected": String(i === 0) }, name);
-    button.addEventListener("click", () => {
-      buttons.forEach((other) => other.setAttribute("aria-selected", String(other === button)));
-      view.replaceChildren(draw());
+  const view = h("div", { role: ways.length > 1 ? "tabpanel" : null, "aria-label": ways.length > 1 ? ways[0].name : null });
+  const choose = (at) => {
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-selected", String(i === at));
+      button.tabIndex = i === at ? 0 : -1;
     });
-    return button;
-  });
-  view.replaceChildren(ways[0].draw());
-  return [
-    h("p", { class: "caption", role: "status" }, told),
-    ways.length > 1 ? h("div", { class: "tabs", role: "tablist", "aria-label": "How the answer is shown" }, buttons) : "",
-    view,
-  ];
+    view.replaceChildren(...[ways[at].draw()].flat(Infinity));
+    if (ways.length > 1) view.setAttribute("aria-label", ways[at].name);
+  };
+  const buttons = ways.map(({ name }, i) => h("button", {
+    role: "tab",
+    onclick: () => choose(i),
+    onkeydown: (event) => {
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: ways.length - 1 }[event.key];
+      if (to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      choose((to + ways.length) % ways.length);
+      buttons[(to + ways.length) % ways.length].focus();
+    },
+  }, name));
+  choose(0);
+  return [ways.length > 1 ? h("div", { class: "tabs", role: "tablist", "aria-label": "How the answer is shown" }, buttons) : "", view];
 }

@@ -2,7 +2,7 @@
 
 import { sql } from "./server.js";
 
-const SHOWN = 1000;
+const KEPT = 10000;
 const TEXT = "basalt-statement";
 const HISTORY = "basalt-statements";
 
@@ -40,7 +40,7 @@ export function replace(now) {
   write(now);
 }
 
-// The statement that runs or the last one that did: { statement, stop, found, error, cancelled }.
+// The statement that runs or the last one that did: { statement, began, stop, found, error, cancelled }.
 let last = null;
 let tell = () => {};
 
@@ -71,11 +71,11 @@ export async function run(statement) {
   statement = statement.trimEnd().replace(/;$/, "");
   if (!statement.trim()) return;
   cancel();
-  const own = { statement, stop: new AbortController(), found: null, error: null, cancelled: false };
+  const own = { statement, began: performance.now(), stop: new AbortController(), found: null, error: null, cancelled: false };
   last = own;
   tell();
   try {
-    own.found = await sql(statement, { most: SHOWN, signal: own.stop.signal });
+    own.found = await sql(statement, { most: KEPT, signal: own.stop.signal });
   } catch (error) {
     if (own.stop.signal.aborted) own.cancelled = true;
     else own.error = error;

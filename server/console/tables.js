@@ -1,5 +1,6 @@
 // The tables, and how the columns of one are held.
 
+import { kindOf } from "./chart.js";
 import { bytes, count, grid, h, meter, plural, problem, s } from "./page.js";
 import { heldTable, objects, quoted, schemaOf, sql } from "./server.js";
 import { remember, replace, run } from "./statements.js";
@@ -85,15 +86,21 @@ const heat = (value, hottest) => meter(
   [{ value, kind: "heat", title: `read ${value.toFixed(1)} times lately` }], hottest, `read ${value.toFixed(1)} times lately`);
 
 export async function tableOf(page, name) {
-  page.replaceChildren(h("h1", {}, name), h("p", { class: "busy" }, "Loading…"));
-  const table = await schemaOf(name);
+  const head = [h("p", { class: "back" }, h("a", { href: "#/tables" }, "Tables")), h("h1", {}, name)];
+  page.replaceChildren(...head, h("p", { class: "busy" }, "Loading…"));
+  let table;
+  try {
+    table = await schemaOf(name);
+  } catch (error) {
+    page.replaceChildren(...head, problem(error));
+    return;
+  }
   const summary = h("p", {}, `${plural(table.rows, "row")}, version ${count(table.version)}. `, ask(`SELECT * FROM ${quoted(name)} LIMIT 100`));
   const columns = h("section", {},
     grid([{ name: "column" }, { name: "type" }], table.columns.map(nameAndType), `Columns of ${name}`),
     h("p", { class: "busy" }, "Reading all of its columns…"));
   const sample = h("section", {}, h("h2", {}, "First rows"), h("p", { class: "busy" }, "Loading…"));
-  page.replaceChildren(
-    h("p", { class: "back" }, h("a", { href: "#/tables" }, "Tables")), h("h1", {}, name), summary, columns, sample);
+  page.replaceChildren(...head, summary, columns, sample);
   await firstRows(sample, name);
   // Of a large table this takes long: what is known at once is there before, and stays where this fails.
   try {
@@ -141,7 +148,8 @@ function showHeld({ name, rows, version, columns }, summary, place) {
 async function firstRows(sample, name) {
   try {
     const first = await sql(`SELECT * FROM ${quoted(name)} LIMIT 10`);
-    sample.replaceChildren(h("h2", {}, "First rows"), grid(first.columns.map((name) => ({ name })), first.rows, "First rows"));
+    const columns = first.columns.map((name, i) => ({ name, number: kindOf(first.rows, i) === "number" }));
+    sample.replaceChildren(h("h2", {}, "First rows"), grid(columns, first.rows, "First rows"));
   } catch (error) {
     sample.replaceChildren(h("h2", {}, "First rows"), problem(error));
   }
