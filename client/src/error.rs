@@ -224,6 +224,12 @@ impl Error {
             Self::Connection { message, .. } if message.contains("certificate") => {
                 "is it the server that you mean? its certificate says otherwise"
             }
+            Self::Connection { message, .. } if message.contains("frame with invalid size") => {
+                "is this the port for gRPC (--listen), or that of HTTP or of PostgreSQL?"
+            }
+            Self::Connection { message, .. } if message.contains("broken pipe") => {
+                "is this the port for gRPC (--listen)? or the server ended meanwhile"
+            }
             Self::Connection { .. } => "is the server running? start one with `basalt serve`",
             Self::Deadline => "allow more time with `--timeout`",
             Self::Server(e) => match e.reason {
@@ -241,9 +247,11 @@ impl Error {
                 ErrorReason::MemoryLimit if e.retry_delay.is_none() => {
                     "ask for less at once, or give the server more `--memory`"
                 }
-                ErrorReason::Overloaded | ErrorReason::MemoryLimit | ErrorReason::ShuttingDown => {
-                    "try again later"
+                ErrorReason::MemoryLimit => {
+                    "try again later; if nothing else runs, drop a table or give the server more `--memory`"
                 }
+                ErrorReason::Starting => "try again when it has: `basalt health` says so",
+                ErrorReason::Overloaded | ErrorReason::ShuttingDown => "try again later",
                 _ => return None,
             },
             _ => return None,

@@ -108,11 +108,18 @@ pub struct WriteOptions {
     /// Rows of the table that have the same values in these columns as a new one are deleted in the same commit.
     /// Empty: none are.
     pub replace_by: Vec<String>,
+    /// All rows of the table are deleted in the same commit. Not together with `replace_by`.
+    pub replace_all: bool,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { request_id: uuid::Uuid::new_v4().to_string(), columns: Vec::new(), replace_by: Vec::new() }
+        Self {
+            request_id: uuid::Uuid::new_v4().to_string(),
+            columns: Vec::new(),
+            replace_by: Vec::new(),
+            replace_all: false,
+        }
     }
 }
 
@@ -133,6 +140,13 @@ impl WriteOptions {
     #[must_use]
     pub fn columns<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.columns = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// With [`replace_all`](Self::replace_all).
+    #[must_use]
+    pub fn replace_all(mut self) -> Self {
+        self.replace_all = true;
         self
     }
 

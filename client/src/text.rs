@@ -113,14 +113,17 @@ pub(crate) struct Time {
     pub(crate) was_cut: bool,
 }
 
-/// As [`parse_timestamp`], with fractions of a microsecond cut.
+/// As [`parse_timestamp`], with fractions of a microsecond cut. Seconds may be left out: `2013-07-04 10:00`.
 pub(crate) fn parse_time(text: &str) -> Option<Time> {
     let (date, time) = text.split_at_checked(10)?;
     if !is_date(date.as_bytes()) || !matches!(time.as_bytes().first(), Some(b'T' | b't' | b' ')) {
         return None;
     }
     let utc: Tz = UTC_OFFSET.parse().ok()?;
-    let moment = string_to_datetime(&utc, text).ok()?;
+    // As in a time of day, seconds may be left out; the library wants them.
+    let to_minutes = time.len() == 6 && parse_time_of_day(&time[1..]).is_some();
+    let seconds = if to_minutes { ":00" } else { "" };
+    let moment = string_to_datetime(&utc, &format!("{text}{seconds}")).ok()?;
     let micros = moment.timestamp_micros();
     let was_cut = !moment.timestamp_subsec_nanos().is_multiple_of(1000);
     calendar::has_time(micros).then_some(Time { micros, was_cut })

@@ -144,8 +144,8 @@ impl Writer {
     async fn open(call: Call, table: &str, options: WriteOptions) -> Result<Self> {
         let limits = call.info().await?.limits;
         let (requests, receiver) = mpsc::channel(2);
-        let WriteOptions { request_id, columns, replace_by } = options;
-        let open = v1::Open { table: table.to_owned(), request_id, columns, replace_by };
+        let WriteOptions { request_id, columns, replace_by, replace_all } = options;
+        let open = v1::Open { table: table.to_owned(), request_id, columns, replace_by, replace_all };
         // The receiver is here, so there is someone to send to.
         let _ = requests.send(WriteRequest { kind: Some(write_request::Kind::Open(open)) }).await;
         let stream = call.unbounded(ReceiverStream::new(receiver))?;

@@ -29,7 +29,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::{reload::Reload, status::RequestError, tls::Certificate};
+use crate::{memory::Account, pace::Pace, reload::Reload, status::RequestError, tls::Certificate};
 
 use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
@@ -251,6 +251,23 @@ impl Caller {
             (Principal::Key(..), Object::Catalog | Object::Server) => Ok(None),
             (Principal::Key(key, _), _) => key.quota.take(&key.name),
             _ => Ok(None),
+        }
+    }
+
+    /// What counts the memory that it holds; `None`: nobody does.
+    pub(crate) fn account(&self) -> Option<Arc<Account>> {
+        self.key().and_then(|key| key.quota.account.clone())
+    }
+
+    /// How fast it sends and is sent bytes; `None`: as fast as it can.
+    pub(crate) fn pace(&self) -> Option<Arc<Pace>> {
+        self.key().and_then(|key| key.quota.pace.clone())
+    }
+
+    fn key(&self) -> Option<&Key> {
+        match &self.principal {
+            Principal::Key(key, _) => Some(key),
+            _ => None,
         }
     }
 

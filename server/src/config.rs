@@ -252,8 +252,8 @@ impl Config {
         if self.commit_delay > limits::LONGEST_COMMIT_DELAY {
             return refuse("commit_delay", "it is at most 10s");
         }
-        if self.memory == Memory::Bytes(0) {
-            return refuse("memory", "it is more than 0");
+        if matches!(self.memory, Memory::Bytes(bytes) if bytes < limits::LEAST_MEMORY) {
+            return refuse("memory", "it is at least 16MiB");
         }
         if self.otlp.as_ref().is_some_and(|url| !(url.starts_with("http://") || url.starts_with("https://")))
         {

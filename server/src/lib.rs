@@ -24,6 +24,7 @@ mod membership;
 mod memory;
 mod metrics;
 mod moment;
+mod pace;
 mod panics;
 mod peers;
 #[cfg(feature = "sql")]
@@ -54,7 +55,7 @@ use std::{future::Future, io, sync::Arc};
 
 use tokio::net::TcpListener;
 
-pub use access::{issue::Issued, roles::Role};
+pub use access::{issue::Issued, quota::Allowance, roles::Role};
 pub use config::{Config, Distribute, Flags};
 use environment::{Environment, Listener};
 pub use logging::start as start_logging;

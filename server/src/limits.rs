@@ -2,7 +2,11 @@
 //!
 //! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
 
-use std::{num::NonZeroU32, time::Duration};
+mod secrets;
+
+use std::time::Duration;
+
+pub use secrets::*;
 
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
 /// it is checked: protobuf can decode to some fifty times its size, and counts as [`MESSAGE_COPIES`] times.
@@ -297,6 +301,8 @@ pub const SPARE_LONG_THREAD_AGE: Duration = Duration::from_secs(10);
 pub const WRITES: usize = 256;
 /// `Write` streams open at once, with those that have sent no rows.
 pub const OPEN_WRITES: usize = 4096;
+/// The least memory that a configuration may give a server.
+pub const LEAST_MEMORY: u64 = 16 << 20;
 /// How long a `Write` stream may take to say which table it is for.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A `Write` stream whose client was silent for this long is given up when another one needs its place.
@@ -584,17 +590,7 @@ pub const LIGHT_ANSWER_BYTES: u64 = 256 << 10;
 /// Of such an answer nobody counts these bytes: a stream takes as much by itself.
 pub const UNCOUNTED_ANSWER_BYTES: u64 = 4 << 10;
 
-/// Bytes of the file of keys.
-pub const KEYS_FILE_BYTES: u64 = 4 << 20;
-/// Bytes of a key's name.
-pub const KEY_NAME_BYTES: usize = 64;
-/// Of SCRAM, as RFC 7677 has it at least: more would not make a key of 256 bits harder to guess.
-pub const SCRAM_ITERATIONS: NonZeroU32 = NonZeroU32::MIN.saturating_add(4095);
 /// Between two looks at files that are read again when they change.
 pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 /// Between two looks at a connection whose first bytes have not all come.
 pub const PEEK_PAUSE: Duration = Duration::from_millis(10);
-/// For which certificates are made.
-pub const CERTIFICATE_AGE: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
-/// For which an authority is made.
-pub const AUTHORITY_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

@@ -4,6 +4,8 @@
 //! kind. All together stay below the limit. What is needed to hear requests at all has a little beside it, so that a
 //! server whose memory is full of tables can still be told to drop one.
 
+mod account;
+
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
@@ -21,6 +23,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+pub(crate) use self::account::Account;
 use crate::{limits, status::RequestError};
 
 /// What memory is held for.
@@ -176,15 +179,20 @@ impl MemoryPool {
 
     /// The control of one query, or of other work on many rows, which takes of this memory what it needs.
     pub(crate) fn control(self: &Arc<Self>, now_micros: i64) -> Control {
+        self.control_of(None, now_micros)
+    }
+
+    /// The same of somebody who may hold so much.
+    pub(crate) fn control_of(self: &Arc<Self>, account: Option<Arc<Account>>, now_micros: i64) -> Control {
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let shared = Arc::new(Shared(Arc::clone(self)));
+        let shared = Arc::new(Shared { pool: Arc::clone(self), account });
         Control::with_memory(limit).sharing(shared).with_time(now_micros)
     }
 
     /// What else a query takes, beside what its control counts.
     #[cfg(feature = "sql")]
-    pub(crate) fn shared(self: &Arc<Self>) -> Arc<dyn Memory> {
-        Arc::new(Shared(Arc::clone(self)))
+    pub(crate) fn shared(self: &Arc<Self>, account: Option<Arc<Account>>) -> Arc<dyn Memory> {
+        Arc::new(Shared { pool: Arc::clone(self), account })
     }
 
     /// What one consumer may have at most, if there are no others.
@@ -237,7 +245,7 @@ impl MemoryPool {
 
     /// A reservation of nothing yet.
     pub(crate) fn reserve(self: &Arc<Self>, consumer: Consumer) -> Reservation {
-        Reservation { pool: Arc::clone(self), consumer, bytes: 0 }
+        Reservation { pool: Arc::clone(self), consumer, account: None, bytes: 0 }
     }
 
     /// Counts more, for which what is cached makes room; nothing if that would be over the limit.
@@ -304,11 +312,20 @@ pub(crate) fn schema_bytes(schema: &Schema) -> u64 {
 /// The pool, for queries. One that holds more than its share leaves the last part of the limit to those that do not: a
 /// query may take what is free, and still keeps no small one from running.
 #[derive(Debug)]
-struct Shared(Arc<MemoryPool>);
+struct Shared {
+    pool: Arc<MemoryPool>,
+    account: Option<Arc<Account>>,
+}
 
 impl Memory for Shared {
     fn grow(&self, taken: usize, more: usize) -> basalt_core::error::Result<()> {
-        let (pool, share) = (&self.0, self.0.limit / limits::QUERY_MEMORY_PART);
+        let (pool, share) = (&self.pool, self.pool.limit / limits::QUERY_MEMORY_PART);
+        if let Some(account) = &self.account {
+            account.take(more as u64).map_err(|refused| {
+                let error = Error::new(ErrorKind::MemoryLimit, refused.message());
+                if refused.is_retryable() { error.passing() } else { error }
+            })?;
+        }
         let all = (taken as u64).saturating_add(more as u64);
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
@@ -321,13 +338,19 @@ impl Memory for Shared {
                 format!("the query needs {all} bytes of memory, with which the server would hold {held}; {rule}")
             };
             let error = Error::new(ErrorKind::MemoryLimit, message);
+            if let Some(account) = &self.account {
+                account.give_back(more as u64);
+            }
             // What others hold they give back.
             if never { error } else { error.passing() }
         })
     }
 
     fn shrink(&self, bytes: usize) {
-        self.0.shrink(Consumer::Queries, bytes as u64);
+        if let Some(account) = &self.account {
+            account.give_back(bytes as u64);
+        }
+        self.pool.shrink(Consumer::Queries, bytes as u64);
     }
 }
 
@@ -336,10 +359,31 @@ impl Memory for Shared {
 pub(crate) struct Reservation {
     pool: Arc<MemoryPool>,
     consumer: Consumer,
+    /// Who may hold no more than so much of it.
+    account: Option<Arc<Account>>,
     bytes: u64,
 }
 
 impl Reservation {
+    /// For somebody who may hold so much; of one that holds nothing yet.
+    pub(crate) fn of(mut self, account: Option<Arc<Account>>) -> Self {
+        debug_assert_eq!(self.bytes, 0, "what is held already is nobody's");
+        self.account = account;
+        self
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), RequestError> {
+        self.account.as_ref().map_or(Ok(()), |account| account.take(bytes))
+    }
+
+    /// Memory goes back to the pool, and with it to whoever waits for some.
+    fn give_back(&self, bytes: u64) {
+        if let Some(account) = &self.account {
+            account.give_back(bytes);
+        }
+        self.pool.shrink(self.consumer, bytes);
+    }
+
     /// What is held.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -348,9 +392,13 @@ impl Reservation {
     /// Says what is held now. Growth that would exceed the limit is refused and not counted.
     pub(crate) fn set(&mut self, bytes: u64) -> Result<(), RequestError> {
         if bytes < self.bytes {
-            self.pool.shrink(self.consumer, self.bytes - bytes);
+            self.give_back(self.bytes - bytes);
         } else if bytes > self.bytes {
+            self.take(bytes - self.bytes)?;
             let grown = self.pool.grow(self.consumer, bytes - self.bytes);
+            if let (Err(_), Some(account)) = (&grown, &self.account) {
+                account.give_back(bytes - self.bytes);
+            }
             // What others hold they give back; what is more than all there is will never fit.
             let fits = bytes <= self.pool.most(self.consumer);
             grown.map_err(|refused| if fits { refused.retryable() } else { refused })?;
@@ -375,9 +423,16 @@ impl Reservation {
 
     fn try_set_by(&mut self, bytes: u64, grow: impl FnOnce(Consumer, u64) -> bool) -> bool {
         let fits = match bytes.checked_sub(self.bytes) {
-            Some(growth) => grow(self.consumer, growth),
+            Some(growth) => {
+                let grows = self.take(growth).is_ok();
+                let grown = grows && grow(self.consumer, growth);
+                if let (true, false, Some(account)) = (grows, grown, &self.account) {
+                    account.give_back(growth);
+                }
+                grown
+            }
             None => {
-                self.pool.shrink(self.consumer, self.bytes - bytes);
+                self.give_back(self.bytes - bytes);
                 true
             }
         };
@@ -412,7 +467,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.pool.shrink(self.consumer, self.bytes);
+            self.give_back(self.bytes);
         }
     }
 }

@@ -167,12 +167,16 @@ impl Done {
 pub(crate) struct Digest(Sha256);
 
 impl Digest {
-    /// Of a write of these columns; `replace_by` are those of the keys that it replaces.
-    pub(crate) fn new(columns: &[String], replace_by: &[String]) -> Self {
+    /// Of a write of these columns; `replace_by` are those of the keys that it replaces, and `all` says that it replaces all.
+    pub(crate) fn new(columns: &[String], replace_by: &[String], all: bool) -> Self {
         let mut digest = Self(Sha256::new());
         for names in [columns, replace_by] {
             digest.number(names.len() as u64);
             names.iter().for_each(|name| digest.bytes(name.as_bytes()));
+        }
+        // Of others nothing more was said by earlier versions, whose requests are known again.
+        if all {
+            digest.number(u64::MAX);
         }
         digest
     }
@@ -316,7 +320,7 @@ mod tests {
     fn digests_tell_rows_apart() {
         let digest = |columns: &[&str], values: &[i64], validity: &[u8]| {
             let columns: Vec<_> = columns.iter().map(ToString::to_string).collect();
-            let mut digest = Digest::new(&columns, &[]);
+            let mut digest = Digest::new(&columns, &[], false);
             let values = Values::Int64s(pb::Int64s { values: values.to_vec() });
             let column = pb::Column { validity: validity.to_vec(), values: Some(values) };
             digest.batch(Some(&Rows::Columns(pb::RecordBatch { rows: 2, columns: vec![column] })));
@@ -333,13 +337,13 @@ mod tests {
     #[test]
     fn digests_are_those_of_one_value_after_the_other() {
         let values: Vec<i64> = (0..2000).map(|i| i * i - 7).collect();
-        let mut digest = Digest::new(&["a".to_owned()], &[]);
+        let mut digest = Digest::new(&["a".to_owned()], &[], false);
         let column = pb::Column {
             validity: Vec::new(),
             values: Some(Values::Int64s(pb::Int64s { values: values.clone() })),
         };
         digest.batch(Some(&Rows::Columns(pb::RecordBatch { rows: 2000, columns: vec![column] })));
-        let mut expected = Digest::new(&["a".to_owned()], &[]);
+        let mut expected = Digest::new(&["a".to_owned()], &[], false);
         for number in [2, 2000, 1, 0, 3, 2000] {
             expected.number(number);
         }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     access::{Action, Caller, Object},
     limits,
-    memory::{Consumer, MemoryPool, Reservation},
+    memory::{Account, Consumer, MemoryPool, Reservation},
     status::RequestError,
     tables::{Tables, VersionPin},
 };
@@ -109,10 +109,23 @@ impl Sets {
         }
     }
 
-    /// Keeps a set for `time`, shortened to the limit. One that is kept already stays for at least that long.
-    /// The answer is its handle and the time that it has left.
+    /// Keeps a set for nobody.
+    #[cfg(test)]
     pub(crate) fn keep(
         &self,
+        set: KeptSet,
+        pin: Option<Arc<VersionPin>>,
+        time: Duration,
+        now: Instant,
+    ) -> Result<(Handle, Duration), RequestError> {
+        self.keep_for(None, set, pin, time, now)
+    }
+
+    /// Keeps a set for `time`, shortened to the limit, for somebody who may hold so much memory. One that is kept already
+    /// stays for at least that long. The answer is its handle and the time that it has left.
+    pub(crate) fn keep_for(
+        &self,
+        account: Option<Arc<Account>>,
         set: KeptSet,
         pin: Option<Arc<VersionPin>>,
         time: Duration,
@@ -133,7 +146,7 @@ impl Sets {
         }
         let wanted = set.bytes();
         self.check(*bytes + wanted)?;
-        let mut memory = self.memory.reserve(Consumer::KeptSets);
+        let mut memory = self.memory.reserve(Consumer::KeptSets).of(account);
         memory.set(wanted)?;
         *bytes += wanted;
         by_expiry.insert((expires, handle));

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
-    access::{Access, Roots},
+    access::{Access, Caller, Roots},
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -228,6 +228,11 @@ impl State {
     /// The control of one query, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
         self.memory.control(self.environment.now_micros())
+    }
+
+    /// The same for somebody who may hold so much of it.
+    pub(crate) fn control_of(&self, caller: &Caller) -> Control {
+        self.memory.control_of(caller.account(), self.environment.now_micros())
     }
 
     /// Lists the query that a call asks for.

@@ -85,6 +85,11 @@ impl RequestError {
         Self { later: true, ..self }
     }
 
+    /// Whether the same request may succeed later, although its reason does not say so.
+    pub(crate) fn is_retryable(&self) -> bool {
+        self.later
+    }
+
     /// Another write was faster; the same may succeed on what it left.
     pub(crate) fn is_conflict(&self) -> bool {
         self.reason == ErrorReason::WriteConflict

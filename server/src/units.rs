@@ -115,6 +115,11 @@ pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D
     }
 }
 
+/// The same of what may be missing.
+pub(crate) fn optional_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    bytes(deserializer).map(Some)
+}
+
 /// Writes a duration as [`duration`] reads it, for serde.
 #[allow(clippy::ref_option, reason = "serde's signature")]
 pub(crate) fn write_duration<S: Serializer>(

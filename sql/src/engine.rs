@@ -1,7 +1,9 @@
 //! The threads that plan and run statements, and the answers that come from them.
 
 use std::{
+    any::Any,
     fmt,
+    panic::AssertUnwindSafe,
     path::PathBuf,
     sync::{
         Arc,
@@ -10,10 +12,10 @@ use std::{
 };
 
 use arrow_array::RecordBatch;
-use basalt_core::{exec::Memory, query::Literal, schema::Schema};
+use basalt_core::{error::ErrorKind, exec::Memory, query::Literal, schema::Schema};
 use bytes::Bytes;
 use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode};
-use futures_util::{StreamExt as _, future::BoxFuture};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use tokio::{
     runtime::{self, Handle, Runtime},
     sync::{mpsc, oneshot},
@@ -143,8 +145,16 @@ impl Engine {
                     if head.send(Ok((command, shown.schema().clone()))).is_err() {
                         return;
                     }
-                    while let Some(batch) = batches.next().await {
-                        let batch = batch.map_err(Error::from).and_then(|batch| shown.batch(&batch));
+                    loop {
+                        let next = async { Ok(batches.next().await) };
+                        let next = AssertUnwindSafe(next).catch_unwind().await;
+                        let batch = match next.unwrap_or_else(|panic| Err(of_panic(&*panic))) {
+                            Ok(Some(batch)) => {
+                                batch.map_err(Error::from).and_then(|batch| shown.batch(&batch))
+                            }
+                            Ok(None) => break,
+                            Err(error) => Err(error),
+                        };
                         let is_last = batch.is_err();
                         // An error says that nobody reads the answer any longer.
                         if sender.send(Piece::Batch(batch)).await.is_err() || is_last {
@@ -261,6 +271,19 @@ impl Drop for Engine {
 
 fn panicked() -> Error {
     Error::Internal("the thread of a statement panicked".to_owned())
+}
+
+/// The error of a panic. Arrow has no other way to say that the texts of a batch do not fit into one column.
+fn of_panic(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    match text.is_some_and(|text| text.contains("offset overflow")) {
+        true => Error::new(
+            ErrorKind::MemoryLimit,
+            "the texts of a column are longer than 2 GiB in some thousand rows together: ask for shorter ones",
+        ),
+        false => panicked(),
+    }
 }
 
 #[derive(Debug)]

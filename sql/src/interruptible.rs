@@ -1,6 +1,6 @@
-//! Conditions of joins that compare every row with every other. Such a join may work for hours between two rows of its
-//! answer, and gives way only with a row: so its condition looks whether the answer is still wanted, and has the thread's
-//! other statements go on elsewhere.
+//! Conditions of joins that compare every row with every other, or all rows of a key with each other. Such a join may work
+//! for hours between two rows of its answer, and gives way only with a row: so its condition looks whether the answer is
+//! still wanted, and has the thread's other statements go on elsewhere.
 
 use std::{
     fmt,
@@ -18,7 +18,10 @@ use basalt_core::error::ErrorKind;
 use datafusion::{
     common::Result,
     logical_expr::ColumnarValue,
-    physical_plan::{ExecutionPlan, PhysicalExpr, joins::NestedLoopJoinExec, joins::utils::JoinFilter},
+    physical_plan::{
+        ExecutionPlan, PhysicalExpr,
+        joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec, utils::JoinFilter},
+    },
 };
 
 use crate::{error::Error, limits::TURN};
@@ -48,27 +51,49 @@ impl GivenUp {
     }
 }
 
-/// The same join, whose condition is interruptible; `None`: it has none.
+/// The same join, whose condition is interruptible; `None`: it has none, or is no join.
 pub(crate) fn interruptible(
-    join: &NestedLoopJoinExec,
+    plan: &dyn ExecutionPlan,
     given_up: &GivenUp,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(filter) = join.filter() else { return Ok(None) };
-    let condition = Arc::new(Interruptible {
-        inner: Arc::clone(filter.expression()),
-        given_up: given_up.clone(),
-        begun: Instant::now(),
-        turn: AtomicU64::new(0),
-    });
-    let filter = JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()));
-    let join = NestedLoopJoinExec::try_new(
-        Arc::clone(join.left()),
-        Arc::clone(join.right()),
-        Some(filter),
-        join.join_type(),
-        join.projection().as_ref().map(|projection| projection.to_vec()),
-    )?;
-    Ok(Some(Arc::new(join)))
+    let of = |filter: &JoinFilter| {
+        let condition = Arc::new(Interruptible {
+            inner: Arc::clone(filter.expression()),
+            given_up: given_up.clone(),
+            begun: Instant::now(),
+            turn: AtomicU64::new(0),
+        });
+        JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
+    };
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        let Some(filter) = join.filter() else { return Ok(None) };
+        let join = NestedLoopJoinExec::try_new(
+            Arc::clone(join.left()),
+            Arc::clone(join.right()),
+            Some(of(filter)),
+            join.join_type(),
+            join.projection().as_ref().map(|projection| projection.to_vec()),
+        )?;
+        return Ok(Some(Arc::new(join)));
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let Some(filter) = join.filter() else { return Ok(None) };
+        return join.builder().with_filter(Some(of(filter))).build_exec().map(Some);
+    }
+    if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
+        let Some(filter) = join.filter() else { return Ok(None) };
+        let join = SortMergeJoinExec::try_new(
+            Arc::clone(join.left()),
+            Arc::clone(join.right()),
+            join.on.clone(),
+            Some(of(filter)),
+            join.join_type(),
+            join.sort_options.clone(),
+            join.null_equality,
+        )?;
+        return Ok(Some(Arc::new(join)));
+    }
+    Ok(None)
 }
 
 #[derive(Debug)]

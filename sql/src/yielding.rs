@@ -17,15 +17,12 @@ use datafusion::{
 
 use crate::interruptible::{GivenUp, interruptible};
 
-/// The same plan, whose joins give way after a few batches, and those of every row with every other before.
+/// The same plan, whose joins give way after a few batches, and those with a condition before.
 pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let given_up = GivenUp::of_task();
     let give_way = |plan: Arc<dyn ExecutionPlan>| {
-        let plan = match plan.downcast_ref::<NestedLoopJoinExec>() {
-            Some(join) => interruptible(join, &given_up)?.unwrap_or(plan),
-            None => plan,
-        };
-        Ok(giving_way(plan))
+        let interruptible = interruptible(&*plan, &given_up)?;
+        Ok(giving_way(interruptible.unwrap_or(plan)))
     };
     plan.transform_up(give_way).data()
 }

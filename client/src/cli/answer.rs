@@ -79,8 +79,10 @@ pub(super) async fn statement(
         Err(error) => error,
     };
     let code = error.server().map(|error| error.code);
+    // Another port than that of clients has no statements either.
+    let is_elsewhere = error.to_string().contains("this port is for");
     match (code, select) {
-        (Some(Code::Unimplemented), _) => Ok(Asked::Typed(None)),
+        (Some(Code::Unimplemented), _) if !is_elsewhere => Ok(Asked::Typed(None)),
         (Some(Code::InvalidArgument | Code::NotFound), Ok(_)) => Ok(Asked::Typed(Some(error))),
         _ => Err(CliError::Statement { error, sql: sql.to_owned() }),
     }

@@ -47,8 +47,11 @@ pub enum CliError {
     /// The user pressed Ctrl-C.
     #[error("interrupted: nothing was committed")]
     Interrupted,
-    /// The user pressed Ctrl-C while a statement ran.
-    #[error("cancelled; what had been written until then is written")]
+    /// The user pressed Ctrl-C while a query ran.
+    #[error("cancelled")]
+    Cancelled,
+    /// The user pressed Ctrl-C while a statement ran that changes something.
+    #[error("cancelled; whether it had been done by then is not known")]
     GivenUp,
     /// So many tables are damaged.
     #[error("{0} of these tables damaged")]
@@ -66,11 +69,21 @@ impl CliError {
         Self::Input(message.into())
     }
 
+    /// The user pressed Ctrl-C while a statement ran.
+    pub(crate) fn stopped(sql: &str) -> Self {
+        const READS: [&str; 8] = ["select", "with", "values", "from", "table", "explain", "show", "describe"];
+        let first = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next();
+        match first.is_some_and(|word| READS.iter().any(|reads| word.eq_ignore_ascii_case(reads))) {
+            true => Self::Cancelled,
+            false => Self::GivenUp,
+        }
+    }
+
     /// The exit code that goes with it.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             // 128 + SIGINT, as shells have it.
-            Self::Interrupted | Self::InterruptedCommit | Self::GivenUp => 130,
+            Self::Interrupted | Self::InterruptedCommit | Self::Cancelled | Self::GivenUp => 130,
             _ => 1,
         }
     }

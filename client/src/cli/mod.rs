@@ -34,6 +34,7 @@ mod export;
 pub mod grid;
 mod health;
 pub mod human;
+mod interrupt;
 mod load;
 pub mod output;
 mod pager;

@@ -14,10 +14,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     keys::{PREFIX, check_name},
+    quota::Allowance,
     roles::{Role, Tables},
     scram::Verifier,
 };
-use crate::{Error, limits};
+use crate::{Error, Memory, limits};
 
 /// A key that nobody has seen yet.
 #[derive(Debug)]
@@ -29,12 +30,11 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// A new key with a name that the file does not have yet, for tables by patterns; its owner may have so many requests
-    /// under way at a server (`None`: any number).
+    /// A new key with a name that the file does not have yet, for tables by patterns; its owner may use so much of a server.
     ///
     /// # Errors
     /// A name or a pattern that is none, and a system without chance.
-    pub fn new(name: &str, role: Role, tables: &[String], requests: Option<u32>) -> Result<Self, Error> {
+    pub fn new(name: &str, role: Role, tables: &[String], allowance: Allowance) -> Result<Self, Error> {
         check_name(name).map_err(Error::Config)?;
         for tables in tables {
             tables.parse::<Tables>().map_err(Error::Config)?;
@@ -54,9 +54,17 @@ impl Issued {
         }
         let scram = Verifier::new(&secret, first, limits::SCRAM_ITERATIONS);
         let tables: Vec<String> = tables.iter().map(|tables| format!("{tables:?}")).collect();
-        let requests = requests.map_or_else(String::new, |most| format!("requests = {most}\n"));
+        let Allowance { requests, memory, bytes_per_second } = allowance;
+        let text = |bytes| format!("\"{}\"", Memory::Bytes(bytes));
+        let quota = [
+            ("requests", requests.map(|most| most.to_string())),
+            ("memory", memory.map(text)),
+            ("bytes_per_second", bytes_per_second.map(text)),
+        ];
+        let line = |(name, most): (&str, Option<String>)| Some(format!("{name} = {}\n", most?));
+        let quota: String = quota.into_iter().filter_map(line).collect();
         let entry = format!(
-            "[[key]]\nname = \"{name}\"\nrole = \"{role}\"\ntables = [{}]\n{requests}sha256 = \"{sha256}\"\nscram = \"{scram}\"\n\n",
+            "[[key]]\nname = \"{name}\"\nrole = \"{role}\"\ntables = [{}]\n{quota}sha256 = \"{sha256}\"\nscram = \"{scram}\"\n\n",
             tables.join(", ")
         );
         Ok(Self { secret, entry })
@@ -111,9 +119,9 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.toml");
-        let new = |name: &str| {
-            Issued::new(name, Role::Writer, &["a\"b".to_owned(), "c*".to_owned()], None).unwrap()
-        };
+        let all = Allowance { requests: Some(2), memory: Some(3 << 30), bytes_per_second: Some(5 << 20) };
+        let new =
+            |name: &str| Issued::new(name, Role::Writer, &["a\"b".to_owned(), "c*".to_owned()], all).unwrap();
         let (first, second) = (new("first"), new("second"));
         first.add_to(&path).unwrap();
         second.add_to(&path).unwrap();
@@ -122,9 +130,10 @@ mod tests {
         for (issued, name) in [(&first, "first"), (&second, "second")] {
             assert_eq!(keys.of_secret(issued.secret.as_bytes()).unwrap().name, name);
         }
+        assert!(first.entry.contains("memory = \"3GiB\"\nbytes_per_second = \"5MiB\"\n"), "{}", first.entry);
         assert!(new("first").add_to(&path).unwrap_err().to_string().contains("two keys"));
-        assert!(Issued::new("a b", Role::Reader, &[], None).is_err());
-        assert!(Issued::new("a", Role::Reader, &["[".to_owned()], None).is_err());
+        assert!(Issued::new("a b", Role::Reader, &[], Allowance::default()).is_err());
+        assert!(Issued::new("a", Role::Reader, &["[".to_owned()], Allowance::default()).is_err());
         let secret = folder.path().join("secret");
         first.write_secret(&secret).unwrap();
         assert_eq!(std::fs::read_to_string(&secret).unwrap().trim(), first.secret);

@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    quota::Quota,
+    quota::{Allowance, Quota},
     roles::{Grant, Role, Tables},
     scram::Verifier,
 };
-use crate::limits;
+use crate::{limits, units};
 
 /// With which every key begins, so that scanners for secrets know one.
 pub(crate) const PREFIX: &str = "basalt_";
@@ -48,6 +48,12 @@ struct Entry {
     tables: Vec<Tables>,
     /// At once, at one server; any number where it is missing.
     requests: Option<u32>,
+    /// Memory that they hold at once, at one server; any where it is missing.
+    #[serde(default, deserialize_with = "units::optional_bytes")]
+    memory: Option<u64>,
+    /// What is sent and received in a second, at one server; any where it is missing.
+    #[serde(default, deserialize_with = "units::optional_bytes")]
+    bytes_per_second: Option<u64>,
     sha256: String,
     scram: String,
 }
@@ -149,7 +155,7 @@ fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
     let built = config::Config::builder().add_source(source).build();
     let file: File = built.and_then(config::Config::try_deserialize).map_err(|e| e.to_string())?;
     let mut keys: Vec<Arc<Key>> = Vec::with_capacity(file.key.len());
-    for Entry { name, role, tables, requests, sha256, scram } in file.key {
+    for Entry { name, role, tables, requests, memory, bytes_per_second, sha256, scram } in file.key {
         check_name(&name)?;
         let wrong = |key: &str, why: &str| format!("key {name:?}: {key}: {why}");
         if keys.iter().any(|key| key.name == name) {
@@ -161,9 +167,16 @@ fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
         if requests == Some(0) {
             return Err(wrong("requests", "it is at least 1"));
         }
+        if memory == Some(0) {
+            return Err(wrong("memory", "it is at least 1B"));
+        }
+        if bytes_per_second.is_some_and(|bytes| bytes < limits::LEAST_PACE) {
+            return Err(wrong("bytes_per_second", "it is at least 1MiB"));
+        }
         let digest = from_hex(&sha256).ok_or_else(|| wrong("sha256", "it is 64 hexadecimal digits"))?;
         let verifier = scram.parse().map_err(|why| wrong("scram", why))?;
-        let (grant, quota) = (Grant { role, tables }, Quota::new(requests));
+        let (grant, quota) =
+            (Grant { role, tables }, Quota::new(&name, Allowance { requests, memory, bytes_per_second }));
         keys.push(Arc::new(Key { grant, quota, digest, verifier, name }));
     }
     Ok(keys.into())
@@ -214,8 +227,9 @@ mod tests {
 
     #[test]
     fn a_key_is_found_by_what_only_its_owner_has() {
-        let issued = Issued::new("sales", Role::Reader, &["sales_*".to_owned()], None).unwrap();
-        let other = Issued::new("other", Role::Admin, &["*".to_owned()], None).unwrap();
+        let issued =
+            Issued::new("sales", Role::Reader, &["sales_*".to_owned()], Allowance::default()).unwrap();
+        let other = Issued::new("other", Role::Admin, &["*".to_owned()], Allowance::default()).unwrap();
         let keys = keys(&format!("{}{}", issued.entry, other.entry));
         let name = |key: Option<Arc<Key>>| key.map(|key| key.name.clone());
         assert_eq!(name(keys.of_secret(issued.secret.as_bytes())).as_deref(), Some("sales"));
@@ -245,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_wrong_says_where() {
-        let entry = Issued::new("a", Role::Reader, &["*".to_owned()], None).unwrap().entry;
+        let entry = Issued::new("a", Role::Reader, &["*".to_owned()], Allowance::default()).unwrap().entry;
         for (text, says) in [
             (format!("{entry}{entry}"), "two keys"),
             (entry.replace("reader", "owner"), "variant constructor owner"),
@@ -254,6 +268,9 @@ mod tests {
             (entry.replace("sha256 = \"", "sha256 = \"0"), "sha256"),
             (entry.replace("SHA-256$", "SHA-1$"), "scram"),
             (entry.replace("sha256", "requests = 0\nsha256"), "requests"),
+            (entry.replace("sha256", "memory = \"1%\"\nsha256"), "no share"),
+            (entry.replace("sha256", "memory = \"0B\"\nsha256"), "memory"),
+            (entry.replace("sha256", "bytes_per_second = \"1KiB\"\nsha256"), "at least 1MiB"),
             (entry.replace("sha256", "requests = -1\nsha256"), "invalid"),
             (entry.replace("role", "rule"), "unknown field"),
             ("key = 1".to_owned(), "invalid type"),

@@ -1,4 +1,4 @@
-//! How many requests the owner of a key may have under way at once, at one server.
+//! What the owner of a key may use of one server at a time: requests under way at once, memory, bytes a second.
 
 use std::sync::{
     Arc,
@@ -7,14 +7,26 @@ use std::sync::{
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::status::RequestError;
+use crate::{memory::Account, pace::Pace, status::RequestError};
+
+/// What the owner of a key may use of one server; `None`: as much as there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Requests under way at once.
+    pub requests: Option<u32>,
+    /// Bytes of memory that its queries, writes and kept sets hold together.
+    pub memory: Option<u64>,
+    /// Bytes a second that it sends and is sent.
+    pub bytes_per_second: Option<u64>,
+}
 
 /// See the module. What is under way does not make two of them different.
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
-    /// `None`: any number.
-    most: Option<u32>,
+    allowance: Allowance,
     under_way: Arc<AtomicU32>,
+    pub(super) account: Option<Arc<Account>>,
+    pub(super) pace: Option<Arc<Pace>>,
 }
 
 /// A request under way; the last clone that is dropped ends it.
@@ -27,14 +39,19 @@ pub(crate) struct Turn {
 struct Held(Arc<AtomicU32>);
 
 impl Quota {
-    /// So many at once.
-    pub(super) fn new(most: Option<u32>) -> Self {
-        Self { most, under_way: Arc::default() }
+    /// Of the owner of a key.
+    pub(super) fn new(owner: &str, allowance: Allowance) -> Self {
+        Self {
+            allowance,
+            under_way: Arc::default(),
+            account: allowance.memory.map(|most| Arc::new(Account::new(owner, most))),
+            pace: allowance.bytes_per_second.map(|bytes| Arc::new(Pace::new(bytes))),
+        }
     }
 
     /// One more, if that is not too many.
     pub(super) fn take(&self, owner: &str) -> Result<Option<Turn>, RequestError> {
-        let Some(most) = self.most else { return Ok(None) };
+        let Some(most) = self.allowance.requests else { return Ok(None) };
         let under_way = Arc::clone(&self.under_way);
         if under_way.fetch_add(1, Ordering::Relaxed) < most {
             return Ok(Some(Turn { _held: Arc::new(Held(under_way)) }));
@@ -47,7 +64,7 @@ impl Quota {
 
 impl PartialEq for Quota {
     fn eq(&self, other: &Self) -> bool {
-        self.most == other.most
+        self.allowance == other.allowance
     }
 }
 
@@ -65,7 +82,8 @@ mod tests {
 
     #[test]
     fn a_turn_is_free_again_when_all_that_share_it_have_ended() {
-        let quota = Quota::new(Some(2));
+        let two = Allowance { requests: Some(2), ..Allowance::default() };
+        let quota = Quota::new("a", two);
         let [first, _second] = [quota.take("a").unwrap().unwrap(), quota.take("a").unwrap().unwrap()];
         let shared = first.clone();
         drop(first);
@@ -74,6 +92,6 @@ mod tests {
         assert!(error.message().contains("\"a\" has 2 requests"), "{}", error.message());
         drop(shared);
         assert!(quota.take("a").unwrap().is_some());
-        assert!(Quota::new(None).take("a").unwrap().is_none());
+        assert!(Quota::default().take("a").unwrap().is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use basalt_server::{Error, Issued, Role};
+use basalt_server::{Allowance, Error, Issued, Memory, Role};
 use clap::{Args, Subcommand};
 
 /// See the module.
@@ -33,6 +33,15 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests: Option<u32>,
 
+    /// How much memory its queries, writes and kept sets may hold at once, at one server, in bytes such as 2GiB; any
+    /// without it
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
+
+    /// How many bytes a second it may send and be sent, at one server, such as 10MiB; any without it
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    bytes_per_second: Option<u64>,
+
     /// The file of keys, which is made if it is missing; servers that have it open take the key within seconds
     #[arg(long, value_name = "FILE", default_value = "secrets/keys.toml", env = "BASALT_KEYS")]
     file: PathBuf,
@@ -42,13 +51,22 @@ pub(crate) struct NewArgs {
     output: Option<PathBuf>,
 }
 
+fn bytes(text: &str) -> Result<u64, String> {
+    match text.parse()? {
+        Memory::Bytes(bytes) => Ok(bytes),
+        Memory::Share(_) => Err("it is bytes such as 2GiB, no share".to_owned()),
+    }
+}
+
 /// Runs a command.
 ///
 /// # Errors
 /// A name that is taken or none, and files that cannot be written.
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Error> {
-    let KeyCommand::New(NewArgs { name, role, tables, requests, file, output }) = command;
-    let issued = Issued::new(name, *role, tables, *requests)?;
+    let KeyCommand::New(NewArgs { name, role, tables, requests, memory, bytes_per_second, file, output }) =
+        command;
+    let (requests, memory, bytes_per_second) = (*requests, *memory, *bytes_per_second);
+    let issued = Issued::new(name, *role, tables, Allowance { requests, memory, bytes_per_second })?;
     // First where it might fail: a key that nobody has is of no use.
     if let Some(output) = output {
         issued.write_secret(output)?;

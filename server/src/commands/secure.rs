@@ -6,7 +6,7 @@ use std::{
 };
 
 use basalt_client::cli::{human, style::Style};
-use basalt_server::{Authority, Error, Issued, Role};
+use basalt_server::{Allowance, Authority, Error, Issued, Role};
 use clap::Args;
 
 /// Arguments of `secure`.
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SecureArgs) -> Result<(), Error> {
     }
     let (keys, admin) = (folder.join("keys.toml"), folder.join("admin.secret"));
     if !keys.exists() {
-        let issued = Issued::new("admin", Role::Admin, &["*".to_owned()], None)?;
+        let issued = Issued::new("admin", Role::Admin, &["*".to_owned()], Allowance::default())?;
         issued.write_secret(&admin)?;
         issued.add_to(&keys)?;
     }

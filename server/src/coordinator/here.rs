@@ -24,7 +24,7 @@ pub(crate) async fn columns(
     full: bool,
     deadline: Instant,
 ) -> Result<Vec<pb::ColumnInfo>> {
-    let control = state.control();
+    let control = state.control_of(caller);
     let reach = Reach::new(Arc::clone(state), caller, deadline, control.clone());
     let pinned = reach.find(table, None).await?;
     let describe = move |_: &State, control: &Control| {

@@ -171,7 +171,7 @@ impl Flight {
         mut ahead: VecDeque<(RecordBatch, u64)>,
     ) -> Result<u64> {
         let open = pb::Open { table: name.to_owned(), columns, ..pb::Open::default() };
-        let mut write = Write::open(&self.state, &open)?;
+        let mut write = Write::open(&self.state, call.caller(), &open)?;
         call.table = Some(Arc::clone(write.table()));
         loop {
             let next = match ahead.pop_front() {
@@ -194,7 +194,7 @@ impl Flight {
         incoming: &mut Incoming,
         ahead: &mut VecDeque<(RecordBatch, u64)>,
     ) -> Result<()> {
-        let mut held = self.state.memory.reserve(Consumer::Writes);
+        let mut held = self.state.memory.reserve(Consumer::Writes).of(call.caller().account());
         let mut bytes: u64 = ahead.iter().map(|(_, bytes)| bytes).sum();
         while let Some((batch, more)) = incoming.next(call, stream).await? {
             bytes += more;

@@ -10,12 +10,15 @@ use axum::body::Body;
 use hyper::body::{Bytes, Frame, SizeHint};
 
 use super::routes::Place;
-use crate::trace::{Entered, Trace};
+use crate::{
+    pace::Paced,
+    trace::{Entered, Trace},
+};
 
 /// A body, and the place of its request until it has left.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) body: Body,
+    pub(super) body: Paced<Body>,
     pub(super) _place: Place,
     /// The request, which is entered while this is polled.
     pub(super) trace: Option<Arc<Trace>>,

@@ -18,7 +18,7 @@ use super::{
     read::{Decoder, TYPES, next},
 };
 use crate::{
-    access::{Action, Object},
+    access::{Action, Caller, Object},
     call::{Arrival, Call},
     coordinator::fresh,
     limits,
@@ -80,8 +80,9 @@ async fn all(
     call.table = Some(Arc::clone(&table));
     let stream = state.writes.open(call.connection().id())?;
     let decoder = Decoder::new(media_type, table.schema())?;
-    let held = state.memory.reserve(Consumer::Writes);
-    let mut loading = Loading { state, name, stream, decoder, write: None, held, deadline };
+    let held = state.memory.reserve(Consumer::Writes).of(call.caller().account());
+    let mut loading =
+        Loading { state, caller: call.caller().clone(), name, stream, decoder, write: None, held, deadline };
     loading.body(request.into_body()).await?;
     let Loading { stream, write, .. } = loading;
     let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
@@ -93,6 +94,7 @@ async fn all(
 /// Rows on their way from a body to their table.
 struct Loading<'a> {
     state: &'a Arc<State>,
+    caller: Caller,
     name: &'a str,
     stream: Arc<Stream>,
     decoder: Decoder,
@@ -132,7 +134,7 @@ impl Loading<'_> {
         if let (None, Some(columns)) = (&self.write, self.decoder.columns()) {
             let open =
                 pb::Open { table: self.name.to_owned(), columns: columns.clone(), ..pb::Open::default() };
-            self.write = Some(Write::open(self.state, &open)?);
+            self.write = Some(Write::open(self.state, &self.caller, &open)?);
         }
         while let Some(batch) = self.decode(Decoder::next).await? {
             if Instant::now() >= self.deadline {

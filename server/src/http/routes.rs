@@ -28,6 +28,7 @@ use crate::{
     limits,
     memory::{Consumer, Reservation},
     metrics::Exposition,
+    pace::Paced,
     state::State,
     status::{RequestError, Result},
     trace::{self, REQUEST_ID, Role},
@@ -176,6 +177,10 @@ async fn admitted(
             return harmless(refuse(&error));
         }
     };
+    let pace = visit.caller.pace();
+    if pace.is_some() {
+        request = request.map(|body| axum::body::Body::new(Paced::new(body, pace.clone())));
+    }
     request.extensions_mut().insert(Arrival {
         caller: visit.caller,
         method,
@@ -189,9 +194,10 @@ async fn admitted(
     });
     let response = next.run(request).await;
     // The place is had until the answer has left.
-    harmless(
-        response.map(|body| axum::body::Body::new(Held { body, _place: place, trace: trace::current() })),
-    )
+    harmless(response.map(|body| {
+        let body = Paced::new(body, pace);
+        axum::body::Body::new(Held { body, _place: place, trace: trace::current() })
+    }))
 }
 
 fn harmless(mut response: Response) -> Response {

@@ -181,6 +181,7 @@ impl Session {
             wire.put(&NegotiateProtocolVersion::new(newest, unknown))?;
         }
         let caller = Self::authenticate(shared, wire, address, &startup).await?;
+        wire.keep_pace(caller.pace());
         let settings = first_settings(&startup).map_err(Error::fatal)?;
         if !state.is_ready() {
             let why = if state.is_stopping() { "shutting down" } else { "starting up" };

@@ -4,7 +4,7 @@
 //! The messages of clients are read here, where every count is held against the bytes that are there, and a text that is
 //! no UTF-8 is an error; those of the server are the crate `pgwire`'s.
 
-use std::{io, str};
+use std::{io, str, sync::Arc};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use pgwire::messages::Message;
@@ -18,6 +18,7 @@ use crate::{
     environment::Stream,
     limits,
     memory::{Consumer, Reservation},
+    pace::Pace,
     state::State,
 };
 
@@ -96,6 +97,10 @@ pub(super) struct Wire {
     output: BytesMut,
     /// Of the message that is read.
     message: Reservation,
+    /// Of whoever is there.
+    pace: Option<Arc<Pace>>,
+    /// Bytes that have come since it was asked.
+    come: u64,
 }
 
 impl std::fmt::Debug for Wire {
@@ -107,7 +112,12 @@ impl std::fmt::Debug for Wire {
 impl Wire {
     pub(super) fn new(stream: Box<dyn Stream>, state: &State) -> Self {
         let message = state.memory.reserve(Consumer::Messages);
-        Self { stream, input: BytesMut::new(), output: BytesMut::new(), message }
+        Self { stream, input: BytesMut::new(), output: BytesMut::new(), message, pace: None, come: 0 }
+    }
+
+    /// Sends and reads at a pace from now on.
+    pub(super) fn keep_pace(&mut self, pace: Option<Arc<Pace>>) {
+        self.pace = pace;
     }
 
     /// The bytes of the first message, with its length; it has no type.
@@ -128,6 +138,10 @@ impl Wire {
 
     /// The next message, or what is wrong in it, with its type. One that has begun arrives within a time.
     pub(super) async fn message(&mut self) -> std::result::Result<(u8, Result<Frontend>), End> {
+        let come = std::mem::take(&mut self.come);
+        if let Some(pace) = &self.pace {
+            pace.wait(come).await;
+        }
         self.begins().await?;
         let until = Instant::now() + limits::MESSAGE_TIMEOUT;
         timeout_at(until, self.rest()).await.unwrap_or_else(|_| {
@@ -205,8 +219,9 @@ impl Wire {
         while self.input.len() < bytes {
             let missing = bytes - self.input.len();
             self.input.reserve(missing.clamp(512, limits::POSTGRES_SMALL_MESSAGE_BYTES));
-            if self.stream.read_buf(&mut self.input).await? == 0 {
-                return Err(End::Gone);
+            match self.stream.read_buf(&mut self.input).await? {
+                0 => return Err(End::Gone),
+                read => self.come += read as u64,
             }
         }
         Ok(())
@@ -256,7 +271,11 @@ impl Wire {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await
         };
-        Ok(timeout(patience, sent).await.map_err(|_| End::Gone)??)
+        timeout(patience, sent).await.map_err(|_| End::Gone)??;
+        if let Some(pace) = &self.pace {
+            pace.wait(bytes.len() as u64).await;
+        }
+        Ok(())
     }
 
     /// What is put next; rows are written there as they are made.

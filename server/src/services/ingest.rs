@@ -122,7 +122,7 @@ impl Session {
         };
         call.authorise(&open).map_err(|e| e.at("open"))?;
         fresh::table(&self.state, &open.table).await.map_err(|e| e.at("open"))?;
-        let mut write = Write::open(&self.state, &open)?;
+        let mut write = Write::open(&self.state, call.caller(), &open)?;
         call.table = Some(Arc::clone(write.table()));
         let schema = Some(convert::to_schema(write.table().schema()));
         let opened = pb::Opened { schema, window_bytes: limits::INGEST_WINDOW_BYTES };
@@ -196,7 +196,7 @@ async fn filter_of(
     deadline: Instant,
 ) -> Result<Option<Filter>, RequestError> {
     fetch::sets_of(state, caller, request.filter.as_ref(), deadline).await?;
-    let control = state.control();
+    let control = state.control_of(caller);
     let reach = Reach::new(Arc::clone(state), caller, deadline, control.clone());
     let pinned = reach.find(&request.table, None).await?;
     let resolve = move |state: &State, control: &Control| {

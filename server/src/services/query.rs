@@ -114,7 +114,7 @@ impl Query {
     /// Starts a query and waits for its first piece: what fails before is the answer to the call itself.
     async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun, RequestError> {
         let deadline = self.0.deadline(call)?;
-        let control = self.0.control();
+        let control = self.0.control_of(call.caller());
         let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &request.having]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
@@ -236,7 +236,7 @@ impl Query {
     ) -> Result<pb::ExplainResponse, RequestError> {
         let (deadline, arrived) = (self.0.deadline(call)?, call.at());
         let query = request.query.unwrap_or_default();
-        let control = self.0.control();
+        let control = self.0.control_of(call.caller());
         let control = if request.analyze { control.with_clock(clock) } else { control };
         let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((query.table.as_str(), query.version), [&query.filter, &query.having]);

@@ -13,6 +13,7 @@ use crate::{
     call::Call,
     convert,
     coordinator::{Coordinator, Pinned, Reach, coordinate},
+    memory::Account,
     panics,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
@@ -38,7 +39,7 @@ impl Query {
             call.may(Action::KeepSet, Object::Sets)?;
         }
         let arrived = call.at();
-        let control = self.0.control();
+        let control = self.0.control_of(call.caller());
         let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &None]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
@@ -50,10 +51,11 @@ impl Query {
             }
             false => None,
         };
+        let account = call.caller().account();
         let select = move |state: &State, control: &Control| {
             let started = Instant::now();
             let found = find(state, &reach, &pinned, &request, control)?;
-            finish(state, request, found, pin, arrived, started)
+            finish(state, request, found, pin, account, arrived, started)
         };
         let answer = coordinate(&self.0, deadline, control, select).await?;
         call.rows = answer.cardinality;
@@ -104,6 +106,7 @@ fn finish(
     request: pb::SelectRequest,
     found: Found,
     pin: Option<Arc<VersionPin>>,
+    account: Option<Arc<Account>>,
     arrived: Instant,
     started: Instant,
 ) -> Result<pb::SelectResponse> {
@@ -128,7 +131,7 @@ fn finish(
     }
     if request.keep_ms > 0 {
         let (set, time) = (KeptSet { scope, sip: Arc::new(sip) }, Duration::from_millis(request.keep_ms));
-        let (handle, left) = state.sets.keep(set, pin, time, Instant::now())?;
+        let (handle, left) = state.sets.keep_for(account, set, pin, time, Instant::now())?;
         (answer.handle, answer.expires_ms) = (handle.to_vec(), millis(left));
     }
     answer.statistics = Some(convert::statistics(&statistics, arrived, started));

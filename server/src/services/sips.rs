@@ -60,6 +60,7 @@ impl Sips {
         let (state, scope) = (Arc::clone(&self.0), convert::scope(request.scope)?);
         scope.may_be_read(call.caller())?;
         let pin = Sets::pin(&self.0.tables, &scope).await?;
+        let account = call.caller().account();
         let put = move |_: &_| {
             let sip = Arc::new(convert::sip(request.sip)?);
             let cardinality = sip.cardinality();
@@ -67,10 +68,11 @@ impl Sips {
                 0 => limits::DEFAULT_KEEP,
                 ms => Duration::from_millis(ms),
             };
-            let (handle, left) = state.sets.keep(KeptSet { scope, sip }, pin, time, Instant::now())?;
+            let (handle, left) =
+                state.sets.keep_for(account, KeptSet { scope, sip }, pin, time, Instant::now())?;
             Ok(pb::PutSipResponse { handle: handle.to_vec(), expires_ms: millis(left), cardinality })
         };
-        let answer = self.0.cpu.query(self.0.deadline(call)?, self.0.control(), put).await?;
+        let answer = self.0.cpu.query(self.0.deadline(call)?, self.0.control_of(call.caller()), put).await?;
         call.rows = answer.cardinality;
         Ok(answer)
     }

@@ -13,6 +13,7 @@ use basalt_proto::v1 as pb;
 use prost::Message as _;
 
 use crate::{
+    access::Caller,
     class::Class,
     convert::BatchReader,
     limits,
@@ -21,7 +22,7 @@ use crate::{
     request_log::{Digest, Known, Ticket},
     state::State,
     status::RequestError,
-    tables::{self, NewRows, Writing, Written},
+    tables::{self, NewRows, Replaces, Writing, Written},
     trace,
     writes::Stream,
 };
@@ -32,7 +33,7 @@ pub(crate) struct Write {
     appender: Appender,
     /// Its full fragments, of a table that has files.
     writing: Option<Writing>,
-    replace_by: Vec<usize>,
+    replaces: Replaces,
     reader: BatchReader,
     identity: Option<Identity>,
     held: Reservation,
@@ -49,7 +50,7 @@ struct Identity {
 
 impl Write {
     /// That of a stream, which begins with this message.
-    pub(crate) fn open(state: &Arc<State>, open: &pb::Open) -> Result<Self, RequestError> {
+    pub(crate) fn open(state: &Arc<State>, caller: &Caller, open: &pb::Open) -> Result<Self, RequestError> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
         panics::wanted("open", &open.table);
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
@@ -58,18 +59,28 @@ impl Write {
         let column = |(i, name): (usize, &String)| {
             exec::check_key_column(&table, name).map_err(|e| e.at(format!("open.replace_by[{i}]")))
         };
-        let replace_by = open.replace_by.iter().enumerate().map(column).collect::<Result<_, _>>()?;
+        let keys: Vec<usize> = open.replace_by.iter().enumerate().map(column).collect::<Result<_, _>>()?;
+        let replaces = match (open.replace_all, keys.is_empty()) {
+            (false, true) => Replaces::Nothing,
+            (false, false) => Replaces::Keys(keys),
+            (true, true) => Replaces::All,
+            (true, false) => {
+                let message =
+                    "rows take the place of all others, or of those with the same keys, not of both";
+                return Err(RequestError::protocol(message).at("open.replace_all"));
+            }
+        };
         let reader = BatchReader::new(appender.batch_fields());
         let identity = match open.request_id.as_str() {
             "" => None,
             id => {
-                let digest = Digest::new(&open.columns, &open.replace_by);
+                let digest = Digest::new(&open.columns, &open.replace_by, open.replace_all);
                 Some(Identity { id: id.to_owned(), digest, known: state.request_log.open(&table, id)? })
             }
         };
         let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
-        let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes));
-        Ok(Self { state, appender, writing, replace_by, reader, identity, held, batches: 0, rows: 0 })
+        let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes).of(caller.account()));
+        Ok(Self { state, appender, writing, replaces, reader, identity, held, batches: 0, rows: 0 })
     }
 
     /// The table that it is for.
@@ -225,7 +236,7 @@ impl Write {
             let (bytes, rows) = (self.appender.bytes() as u64, self.appender.rows());
             self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
-        let Self { state, appender, writing, replace_by, identity, held, rows, .. } = self;
+        let Self { state, appender, writing, replaces, identity, held, rows, .. } = self;
         let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
             Some(Identity { digest, known: Known::Done(first), .. }) => {
                 let commit = first.replay(digest.finish())?;
@@ -240,7 +251,7 @@ impl Write {
             }
             None => (None, None),
         };
-        let rows = NewRows { appender, writing, replace_by, request };
+        let rows = NewRows { appender, writing, replaces, request };
         // It goes on when the client is gone: the commit may be on its way.
         let write = tokio::spawn(trace::carried(caught_async(async move {
             let written = state.tables.write(rows).await?;
@@ -339,7 +350,11 @@ mod tests {
         let open = pb::Open { table: "t".into(), request_id: "once".into(), ..Default::default() };
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let rows = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
-        let write = Write::open(state, &open).unwrap().take_arrow(16, rows).await.unwrap();
+        let write = Write::open(state, &Caller::itself(&state.access), &open)
+            .unwrap()
+            .take_arrow(16, rows)
+            .await
+            .unwrap();
         (write, state.writes.open(1).unwrap())
     }
 
@@ -379,7 +394,7 @@ mod tests {
         assert_eq!((nothing.version, others.take()), (committed.version, vec![committed.version]));
         // So does a statement that changes nothing of what it has read.
         let appender = Appender::new(table, &[]).unwrap();
-        let rows = NewRows { appender, writing: None, replace_by: Vec::new(), request: None };
+        let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
         let nothing = Update { base: read, gone: Sip::empty(), rows, exactly: true };
         elsewhere.tables.update(nothing).await.unwrap();
         assert_eq!(others.take(), vec![committed.version]);

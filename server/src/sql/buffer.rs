@@ -14,6 +14,7 @@ use basalt_core::{
 use basalt_sip::Sip;
 use basalt_sql::{Change, Written};
 
+use super::Asker;
 use crate::{
     class::Class,
     coordinator::Pinned,
@@ -21,7 +22,7 @@ use crate::{
     memory::{Consumer, Reservation},
     state::State,
     status::{RequestError, Result},
-    tables::{self, NewRows, TableVersion, Update, Writing},
+    tables::{self, NewRows, Replaces, TableVersion, Update, Writing},
     writes::Stream,
 };
 
@@ -33,7 +34,7 @@ pub(super) struct Buffer {
     /// The version that the addresses are of.
     base: TableVersion,
     change: Change,
-    replace_by: Vec<usize>,
+    replaces: Replaces,
     appender: Appender,
     writing: Option<Writing>,
     gone: Gone,
@@ -58,20 +59,20 @@ pub(super) struct Counts {
 }
 
 impl Buffer {
-    /// For rows of a table, on behalf of a connection.
-    pub(super) fn open(state: &Arc<State>, connection: u64, pinned: &Pinned, change: Change) -> Result<Self> {
-        let stream = state.writes.open(connection)?;
+    /// For rows of a table, on behalf of whoever asks.
+    pub(super) fn open(state: &Arc<State>, asker: &Asker, pinned: &Pinned, change: Change) -> Result<Self> {
+        let stream = state.writes.open(asker.connection)?;
         stream.take_place()?;
         let table = &pinned.table;
         let appender = Appender::new(Arc::clone(table), &[])?;
         let fragment = usize::try_from(state.memory.limit() / limits::FRAGMENT_MEMORY_PART);
         let appender = appender.with_fragments_of(fragment.unwrap_or(usize::MAX));
-        let replace_by = match &change {
-            Change::Replace(keys) => keys
-                .iter()
-                .map(|key| exec::check_key_column(table, key))
-                .collect::<std::result::Result<_, _>>()?,
-            _ => Vec::new(),
+        let replaces = match &change {
+            Change::Replace(keys) => {
+                let columns = keys.iter().map(|key| exec::check_key_column(table, key));
+                Replaces::Keys(columns.collect::<std::result::Result<_, _>>()?)
+            }
+            _ => Replaces::Nothing,
         };
         let writing = state.tables.writing(table)?;
         Ok(Self {
@@ -79,11 +80,11 @@ impl Buffer {
             _stream: stream,
             base: pinned.version.clone(),
             change,
-            replace_by,
+            replaces,
             appender,
             writing,
             gone: Gone::default(),
-            held: state.memory.reserve(Consumer::Writes),
+            held: state.memory.reserve(Consumer::Writes).of(asker.caller.account()),
         })
     }
 
@@ -185,8 +186,8 @@ impl Buffer {
             let (bytes, rows) = (self.appender.bytes() as u64, self.appender.rows());
             self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
-        let Self { state, base, change, replace_by, appender, writing, mut gone, held, _stream } = self;
-        let rows = NewRows { appender, writing, replace_by, request: None };
+        let Self { state, base, change, replaces, appender, writing, mut gone, held, _stream } = self;
+        let rows = NewRows { appender, writing, replaces, request: None };
         let committed = match change {
             // Of a transaction that only inserts.
             Change::Insert | Change::Replace(_) => state.tables.write(rows).await.map(|_| ()),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use basalt_core::table::Table;
 use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
 use basalt_storage::Deletes;
 use tokio::runtime::Handle;
@@ -68,26 +67,24 @@ impl Tables {
     pub(super) async fn create(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
         match self.created(table).await {
             Err(error) if if_not_exists && error.reason() == "TABLE_EXISTS" => Ok(()),
-            done => done.map(|_| ()).map_err(carried),
+            done => done.map(Made::keep).map_err(carried),
         }
     }
 
     /// Makes a table, and begins to write its rows.
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
-        let name = table.name.clone();
-        self.created(table).await.map_err(carried)?;
-        let made = Made { state: Arc::clone(&self.state), name, runtime: self.runtime.clone() };
+        let made = self.created(table).await.map_err(carried)?;
         self.asker.caller.authorise(Action::Write, Object::Table(&made.name)).map_err(carried)?;
         let (reach, of) = (Arc::clone(&self.reach), made.name.clone());
         let pinned = self.on_runtime(async move { reach.find(&of, None).await }).await?;
         let _runtime = self.runtime.enter();
-        let buffer = Buffer::open(&self.state, self.asker.connection, &pinned, Change::Insert);
+        let buffer = Buffer::open(&self.state, &self.asker, &pinned, Change::Insert);
         let buffer = buffer.map_err(carried)?;
         Ok(Box::new(RowsWriter::of_new_table(&self.state, buffer, made, &self.runtime)))
     }
 
-    /// It goes on when the client is gone: what is in the store must be here.
-    async fn created(&self, table: NewTable) -> Result<Arc<Table>> {
+    /// It goes on when the client is gone: what is in the store must be here. Then nobody takes what was made, and it goes.
+    async fn created(&self, table: NewTable) -> Result<Made> {
         self.refuse_in_transaction("CREATE")?;
         self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
         // It is counted with the other tables once it is one of them.
@@ -95,10 +92,11 @@ impl Tables {
         held.set(schema_bytes(&table.schema))?;
         let (tables, token) = (Arc::clone(&self.state.tables), self.state.running.token());
         let deletes = if table.rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
+        let (state, runtime) = (Arc::clone(&self.state), self.runtime.clone());
         let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
             let created = tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
-            created
+            created.map(|_| Made { state, name: table.name, runtime })
         }));
         created.await.map_err(|_| RequestError::internal())?
     }

@@ -83,7 +83,7 @@ impl Statement<'_> {
 
     async fn begin_with(self, state: &Arc<State>, transaction: Option<Arc<Transaction>>) -> Result<Running> {
         let deadline = self.deadline;
-        let control = state.control();
+        let control = state.control_of(self.caller);
         let times = (Instant::now(), state.environment.now_micros());
         let listed = state.queries.list(self.caller, self.method, &control, times);
         let entry = listed.entry();
@@ -94,7 +94,7 @@ impl Statement<'_> {
         let _turn = GiveBack(Arc::clone(&turn));
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.of_connection(self.connection.id(), transaction).in_turn(&turn));
-        let request = request(state, &tables, self.sql, self.parameters);
+        let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let step = trace::step("plan");
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;
@@ -110,11 +110,11 @@ impl Statement<'_> {
         let deadline = self.deadline;
         let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
         let _turn = GiveBack(Arc::clone(&turn));
-        let control = state.control();
+        let control = state.control_of(self.caller);
         let stop = StopOnDrop::new(&control);
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.in_turn(&turn));
-        let request = request(state, &tables, self.sql, self.parameters);
+        let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let described = async { state.sql.describe(request).await.map_err(error) };
         stop.until(deadline, described).await?
     }
@@ -122,12 +122,13 @@ impl Statement<'_> {
 
 fn request(
     state: &State,
+    caller: &Caller,
     tables: &Arc<Tables>,
     sql: String,
     parameters: Vec<Literal>,
 ) -> basalt_sql::Request {
     let catalog = Arc::clone(tables) as Arc<dyn Catalog>;
-    basalt_sql::Request { sql, parameters, catalog, memory: state.memory.shared() }
+    basalt_sql::Request { sql, parameters, catalog, memory: state.memory.shared(caller.account()) }
 }
 
 impl Running {

@@ -400,7 +400,7 @@ impl Tasks for Runner {
         let borrowed = Borrowed {
             nodes: Arc::new(Others::of_task(&state, caller, deadline, control.clone())),
             leaves: Arc::new(Opened::new(&state, caller, deadline, control)),
-            memory: state.memory.shared(),
+            memory: state.memory.shared(None),
         };
         let task = NewTask { key, tasks: task.tasks, plan: task.plan };
         let done = state.sql.begin_task(task, borrowed, ended).await.map_err(super::error)?;

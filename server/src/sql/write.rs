@@ -32,10 +32,10 @@ impl Asker {
 impl At {
     /// Begins to write to the table.
     pub(super) fn begin_write(&self, change: Change) -> Result<Box<dyn Writer>> {
-        let Asker { caller, connection, transaction, .. } = &self.asker;
+        let Asker { caller, transaction, .. } = &self.asker;
         caller.authorise(Action::Write, Object::Table(self.pinned.table.name()))?;
         let _runtime = self.runtime.enter();
-        let open = |change| Buffer::open(&self.state, *connection, &self.pinned, change);
+        let open = |change| Buffer::open(&self.state, &self.asker, &self.pinned, change);
         let (mut buffer, into) = match transaction {
             Some(transaction) => {
                 let buffer = transaction.take(&self.pinned.table, change, open)?;

@@ -44,10 +44,20 @@ pub(crate) struct NewRows {
     pub(crate) appender: Appender,
     /// Its full fragments, of a table that has files.
     pub(crate) writing: Option<Writing>,
-    /// The columns of the keys whose older rows it replaces; none: it replaces none.
-    pub(crate) replace_by: Vec<usize>,
+    pub(crate) replaces: Replaces,
     /// What makes it known again.
     pub(crate) request: Option<Request>,
+}
+
+/// Which older rows a write takes the place of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Replaces {
+    #[default]
+    Nothing,
+    /// Those with the same values in these columns.
+    Keys(Vec<usize>),
+    /// All that are there when it is committed.
+    All,
 }
 
 impl NewRows {
@@ -70,7 +80,7 @@ pub(super) struct Write {
     files: Vec<NewFragment>,
     pending: RowBuffer,
     rows: u64,
-    replace_by: Vec<usize>,
+    replaces: Replaces,
     request: Option<Request>,
     done: oneshot::Sender<Result<Written, RequestError>>,
 }
@@ -78,7 +88,7 @@ pub(super) struct Write {
 impl Write {
     /// Whether it may share a commit with `rows` others that take so many bytes.
     fn joins(&self, rows: usize, bytes: usize) -> bool {
-        self.replace_by.is_empty()
+        self.replaces == Replaces::Nothing
             && self.pending.rows() + rows <= FRAGMENT_ROWS
             && self.pending.bytes() + bytes <= PENDING_BYTES
     }
@@ -106,6 +116,8 @@ pub(super) enum Edit {
     },
     /// The rows with the same keys as the new ones go.
     Replace(Arc<SameKeys>),
+    /// All rows go.
+    ReplaceAll,
     /// Nothing; the table's properties are others.
     Properties(Vec<(String, Option<String>)>),
 }
@@ -131,9 +143,9 @@ impl Stored {
     /// Commits rows, perhaps with those of other writes.
     pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Written, RequestError> {
         self.check_writable()?;
-        let NewRows { appender, writing, replace_by, request } = rows;
+        let NewRows { appender, writing, replaces, request } = rows;
         let rows = appender.rows();
-        if rows == 0 {
+        if rows == 0 && replaces != Replaces::All {
             let commit = Commit { version: self.state().version(), rows };
             self.acknowledge(commit.version).await;
             return Ok(Written { commit, replaced: Some(0) });
@@ -144,12 +156,12 @@ impl Stored {
             None => Vec::new(),
         };
         // Many rows are written while others wait for their turn, not while others wait for these.
-        if pending.rows() > limits::SMALL_WRITE_ROWS || !replace_by.is_empty() {
+        if pending.rows() > limits::SMALL_WRITE_ROWS || replaces != Replaces::Nothing {
             let rest = std::mem::replace(&mut pending, RowBuffer::new(self.table.schema()));
             files.extend(self.write_some(rest).await?);
         }
         let (done, answer) = oneshot::channel();
-        let write = Write { files, pending, rows, replace_by, request, done };
+        let write = Write { files, pending, rows, replaces, request, done };
         self.queue.send(write).await.map_err(|_| self.gone())?;
         answer.await.map_err(|_| self.gone())?
     }
@@ -251,10 +263,11 @@ impl Stored {
         }
         new.extend(self.write_some(together).await?);
         let requests: Vec<Request> = group.iter().filter_map(|write| write.request.clone()).collect();
-        let slots = group.first().map(|write| write.replace_by.clone()).unwrap_or_default();
-        let edit = match slots.as_slice() {
-            [] => Edit::Append,
-            _ => Edit::Replace(self.keys_of(&new, slots).await?),
+        // Default: what replaces rows is a group of its own.
+        let edit = match group.first().map(|write| write.replaces.clone()).unwrap_or_default() {
+            Replaces::Nothing => Edit::Append,
+            Replaces::Keys(slots) => Edit::Replace(self.keys_of(&new, slots).await?),
+            Replaces::All => Edit::ReplaceAll,
         };
         self.commit(new, requests, edit).await
     }
@@ -309,9 +322,14 @@ impl Stored {
             if replaced.is_some() && state.version() != searched.version() {
                 continue;
             }
-            let (edit, rewritten, rows_replaced) = match &replaced {
-                Some((replaced, rows)) => (&replaced.edit, replaced.new.as_slice(), *rows),
-                None => (&edit, Default::default(), 0),
+            let all = match &edit {
+                Edit::ReplaceAll => Some(everything(&state)),
+                _ => None,
+            };
+            let (edit, rewritten, rows_replaced) = match (&replaced, &all) {
+                (Some((replaced, rows)), _) => (&replaced.edit, replaced.new.as_slice(), *rows),
+                (None, Some((all, rows))) => (all, Default::default(), *rows),
+                (None, None) => (&edit, Default::default(), 0),
             };
             let Edited { operation, gone, deletions, properties } = self.edited(edit, &state)?;
             let change = basalt_storage::Change {
@@ -371,7 +389,7 @@ impl Stored {
     /// What an edit comes to in the newest version.
     fn edited<'a>(&self, edit: &'a Edit, now: &TableState) -> Result<Edited<'a>, RequestError> {
         match edit {
-            Edit::Append | Edit::Replace(_) => Ok(Edited::default()),
+            Edit::Append | Edit::Replace(_) | Edit::ReplaceAll => Ok(Edited::default()),
             Edit::Change { operation, base, exactly, gone, deletions } => {
                 if *exactly && base.version() != now.version() {
                     return Err(self.changed());
@@ -436,6 +454,13 @@ impl Stored {
     }
 }
 
+/// All fragments of a version go; and how many rows they have.
+fn everything(state: &Arc<TableState>) -> (Edit, u64) {
+    let (base, gone) = (Arc::clone(state), state.fragments().iter().map(|entry| entry.id).collect());
+    let (operation, deletions) = (Operation::Replace, Vec::new());
+    (Edit::Change { operation, base, exactly: false, gone, deletions }, state.rows())
+}
+
 /// Whether a state has one of some writes.
 fn is_known(state: &TableState, requests: &[Request]) -> bool {
     requests.iter().any(|request| state.request(&request.id).is_some())
@@ -443,25 +468,34 @@ fn is_known(state: &TableState, requests: &[Request]) -> bool {
 
 /// Commits rows to a table that is in memory alone.
 pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, RequestError> {
-    let NewRows { appender, replace_by, .. } = rows;
+    let NewRows { appender, replaces, .. } = rows;
     panics::wanted("commit", appender.table().name());
-    if replace_by.is_empty() || appender.rows() == 0 {
+    if replaces == Replaces::Nothing || (appender.rows() == 0 && replaces != Replaces::All) {
         return Ok(Written { commit: appender.commit()?, replaced: Some(0) });
     }
     let (table, rows) = (Arc::clone(appender.table()), appender.rows());
     let add: Vec<_> = appender.finish()?.into_iter().map(Arc::new).collect();
     let control = shared.control();
-    let keys = SameKeys::new(&table, &add, &replace_by, &control)?;
+    let keys = match &replaces {
+        Replaces::Keys(columns) => Some(SameKeys::new(&table, &add, columns, &control)?),
+        _ => None,
+    };
     for _ in 0..limits::COMMIT_ATTEMPTS {
         let snapshot = table.snapshot();
-        let found = keys.rows(&table, &snapshot, &control)?;
-        let (was, is) = without(&snapshot, &found);
+        let (was, is, replaced) = match &keys {
+            Some(keys) => {
+                let found = keys.rows(&table, &snapshot, &control)?;
+                let (was, is) = without(&snapshot, &found);
+                (was, is, found.cardinality())
+            }
+            None => (snapshot.fragments().to_vec(), Vec::new(), snapshot.rows()),
+        };
         let (at, add) = (Some(snapshot.version()), add.clone());
         let change = Change { at, was, is, add, ..Change::default() };
         match table.commit(change) {
             Err(error) if error.kind() == ErrorKind::WriteConflict => {}
             done => {
-                let (commit, replaced) = (Commit { version: done?, rows }, Some(found.cardinality()));
+                let (commit, replaced) = (Commit { version: done?, rows }, Some(replaced));
                 return Ok(Written { commit, replaced });
             }
         }
@@ -481,7 +515,7 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
         };
         let Some(first) = first else { return };
         let mut group = vec![first];
-        if group[0].replace_by.is_empty() {
+        if group[0].replaces == Replaces::Nothing {
             let (mut rows, mut bytes) = (group[0].pending.rows(), group[0].pending.bytes());
             while group.len() < limits::WRITES
                 && let Ok(Some(write)) = timeout_at(until, queue.recv()).await

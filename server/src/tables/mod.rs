@@ -55,7 +55,7 @@ use tokio::{
 };
 
 pub(crate) use background::run;
-pub(crate) use commit::{NewRows, Written};
+pub(crate) use commit::{NewRows, Replaces, Written};
 pub(crate) use elastic::run as run_elastic;
 pub(crate) use fragments::Held;
 pub(crate) use locate::RowPredicate;

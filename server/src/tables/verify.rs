@@ -206,7 +206,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Config, state::State, tables::NewRows};
+    use crate::{
+        Config,
+        state::State,
+        tables::{NewRows, Replaces},
+    };
 
     fn data_files(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -219,7 +223,7 @@ mod tests {
         let mut appender = Appender::new(table, &[]).unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
-        let rows = NewRows { appender, writing: None, replace_by: Vec::new(), request: None };
+        let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
         state.tables.write(rows).await.unwrap();
     }
 

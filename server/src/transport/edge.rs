@@ -39,6 +39,7 @@ use crate::{
     call::Arrival,
     connection::Connection,
     limits,
+    pace::Paced,
     services::{Catalog, Cluster, Ingest, Query, Sips, Sql},
     state::State,
     status::RequestError,
@@ -51,7 +52,7 @@ const WRITE: &str = "Write";
 const FLIGHT_STREAMS: [&str; 3] = ["Handshake", "DoPut", "DoExchange"];
 
 /// A request as its service reads it.
-type Read = Request<Received<Incoming>>;
+type Read = Request<Received<Paced<Incoming>>>;
 
 type Reflection = BoxCloneSyncService<Read, Response<Body>, Infallible>;
 

@@ -65,7 +65,9 @@ impl Service<Request<Incoming>> for PeerEdge {
         let (service, method) = service_of(&request);
         let asked = Asked::find(service, method).filter(|asked| asked.service == SERVICE_NAME);
         let Some(asked) = asked else {
-            return Reply::new(answer(Status::unimplemented("there is no such method")));
+            return Reply::new(answer(Status::unimplemented(
+                "this port is for the other nodes of the cluster; clients have another one",
+            )));
         };
         let trace = self.state.traces.arrived(request.headers(), asked.label, Role::Child);
         let _entered = trace.enter();

@@ -18,6 +18,7 @@ use crate::{
     access::{Caller, Method as Asked},
     call::{Arrival, tell_refused},
     metrics::Metrics,
+    pace::Paced,
     panics,
     status::RequestError,
     trace::{self, Entered, Trace},
@@ -47,9 +48,10 @@ impl Reply {
         request: Request<Incoming>,
         method: Method,
         ours: Option<Arrival>,
-        serve: impl FnOnce(Request<Received<Incoming>>) -> BoxFuture<Response<Body>, Infallible>,
+        serve: impl FnOnce(Request<Received<Paced<Incoming>>>) -> BoxFuture<Response<Body>, Infallible>,
     ) -> Self {
         let (head, body) = request.into_parts();
+        let body = Paced::new(body, ours.as_ref().and_then(|arrival| arrival.caller.pace()));
         match connection.receive(body, method) {
             Ok((body, receipt)) => Self {
                 future: serve(Request::from_parts(head, body)),
@@ -91,6 +93,9 @@ impl Future for Reply {
                 Some(error) if !self.streams => unread(error, arrival),
                 _ => response = with_details(response, arrival),
             }
+        }
+        if let Some(pace) = self.ours.as_ref().and_then(|arrival| arrival.caller.pace()) {
+            response = response.map(|body| Body::new(Paced::new(body, Some(pace))));
         }
         // What the message asks for may be held until the answer has ended.
         if !self.streams

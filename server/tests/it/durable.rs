@@ -211,6 +211,46 @@ pub(crate) async fn against_a_model_with(clients: &[&Client], table: &TableOptio
     assert!(told.starts_with("row 1 of the write (b = 'x', v = NULL) has a null in its key"), "{told}");
 }
 
+/// All rows give way to others in one version, in memory and in a store: nobody sees none, nor both.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_rows_are_replaced_at_once() {
+    let folder = TempDir::new().unwrap();
+    for store in ["memory:", folder.path().to_str().unwrap()] {
+        let server = Server::with(|config| config.store = store.to_owned()).await;
+        let first = server.numbers("t", 0..1000).await;
+        let all = |before: u64, values: std::ops::Range<i64>, id: &'static str| {
+            let client = server.client.clone();
+            async move {
+                let mut writer = client.write("t", WriteOptions::new().request_id(id).replace_all()).await?;
+                if !values.is_empty() {
+                    let values: ArrayRef = Arc::new(values.map(Some).collect::<Int64Array>());
+                    let rows = RecordBatch::try_from_iter_with_nullable([("a", values, true)]).unwrap();
+                    writer.send(&rows).await?;
+                    // Others see what there was.
+                    assert_eq!(client.table_summary("t").await?.rows, before);
+                }
+                writer.commit().await
+            }
+        };
+        let committed = all(1000, 0..7, "first").await.unwrap();
+        assert_eq!((committed.rows, committed.replaced), (7, Some(1000)));
+        assert_eq!(committed.version, first.version + 1);
+        assert_eq!(server.rows("t").await, 7);
+        assert!(all(7, 0..7, "first").await.unwrap().replayed);
+        let committed = all(7, 3..5, "second").await.unwrap();
+        assert_eq!((committed.replaced, server.rows("t").await), (Some(7), 2));
+        // By none.
+        assert_eq!(all(2, 0..0, "third").await.unwrap().replaced, Some(2));
+        assert_eq!(server.rows("t").await, 0);
+        assert_eq!(all(0, 0..1, "fourth").await.unwrap().replaced, Some(0));
+        let both = WriteOptions::new().replace_by(["a"]).replace_all();
+        let refused = server.client.write("t", both).await.unwrap_err();
+        assert_eq!(refused.reason(), ErrorReason::Protocol, "{refused}");
+    }
+    let server = Server::with(|config| config.store = folder.path().to_str().unwrap().to_owned()).await;
+    assert_eq!(server.rows("t").await, 1);
+}
+
 #[tokio::test]
 async fn replaces_and_deletions_are_those_of_a_model() {
     against_a_model(&[&Server::start().await.client]).await;

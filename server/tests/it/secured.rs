@@ -3,8 +3,8 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use basalt_client::{Client, ClientOptions, Credentials, Error, RetryPolicy, col};
-use basalt_server::{Authority, Config, Issued, Listeners, Role};
+use basalt_client::{Client, ClientOptions, Credentials, Error, RetryPolicy, WriteOptions, col, count};
+use basalt_server::{Allowance, Authority, Config, Issued, Listeners, Role};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -15,7 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -49,13 +49,13 @@ fn options() -> ClientOptions {
 }
 
 fn issue(folder: &Path, name: &str, role: Role, tables: &[&str]) -> String {
-    issue_for(folder, name, role, tables, None)
+    issue_for(folder, name, role, tables, Allowance::default())
 }
 
-/// For so many requests at once.
-fn issue_for(folder: &Path, name: &str, role: Role, tables: &[&str], requests: Option<u32>) -> String {
+/// For one who may use so much.
+fn issue_for(folder: &Path, name: &str, role: Role, tables: &[&str], allowance: Allowance) -> String {
     let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
-    let issued = Issued::new(name, role, &tables, requests).unwrap();
+    let issued = Issued::new(name, role, &tables, allowance).unwrap();
     issued.add_to(&folder.join("keys.toml")).unwrap();
     issued.secret
 }
@@ -258,7 +258,13 @@ async fn the_owner_of_a_key_has_no_more_requests_at_once_than_it_allows() {
     let rows = batch("n", 0..3_000_000);
     admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
     admin.write_all("t", &[rows]).await.unwrap();
-    let key = issue_for(server.folder.path(), "two", Role::Reader, &["*"], Some(2));
+    let key = issue_for(
+        server.folder.path(),
+        "two",
+        Role::Reader,
+        &["*"],
+        Allowance { requests: Some(2), ..Allowance::default() },
+    );
     let (one, other) = (server.by(&key).await, server.by(&key).await);
     known(&one).await;
     let unread = [one.query("t").stream().await.unwrap(), other.query("t").stream().await.unwrap()];
@@ -279,6 +285,60 @@ async fn the_owner_of_a_key_has_no_more_requests_at_once_than_it_allows() {
         }
     };
     timeout(Duration::from_secs(20), answered).await.unwrap();
+}
+
+/// Who holds as much memory as his key allows is told so, nobody else notices, and what he held is free when he is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_of_a_key_holds_no_more_memory_than_it_allows() {
+    let server = Secured::start().await;
+    let admin = server.admin().await;
+    let rows = batch("n", 0..1_000_000);
+    admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
+    admin.write_all("t", &[rows.clone()]).await.unwrap();
+    let allowance = Allowance { memory: Some(8 << 20), ..Allowance::default() };
+    let key = issue_for(server.folder.path(), "small", Role::Writer, &["*"], allowance);
+    let small = server.by(&key).await;
+    known(&small).await;
+
+    let groups =
+        |client: &Client| client.query("t").group_by([col("n")]).select([col("n"), count()]).limit(1);
+    refused(groups(&small).collect().await, "MEMORY_LIMIT");
+    groups(&admin).collect().await.unwrap();
+    assert_eq!(small.query("t").select([count()]).collect().await.unwrap().rows, 1);
+
+    let sent = async {
+        let mut writer = small.write("t", WriteOptions::new()).await?;
+        for _ in 0..16 {
+            writer.send(&batch("n", 0..200_000)).await?;
+        }
+        writer.commit().await
+    };
+    refused(sent.await, "MEMORY_LIMIT");
+    let written = async {
+        while small.write_all("t", &[batch("n", 0..1000)]).await.is_err() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), written).await.unwrap();
+}
+
+/// Who may send and be sent so many bytes a second waits for the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_of_a_key_is_sent_no_more_bytes_a_second_than_it_allows() {
+    let server = Secured::start().await;
+    let admin = server.admin().await;
+    let rows = batch("n", 0..500_000);
+    admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
+    admin.write_all("t", &[rows]).await.unwrap();
+    let allowance = Allowance { bytes_per_second: Some(1 << 20), ..Allowance::default() };
+    let key = issue_for(server.folder.path(), "slow", Role::Reader, &["*"], allowance);
+    let slow = server.by(&key).await;
+    known(&slow).await;
+    // Four megabytes, of which the first comes at once.
+    let begun = Instant::now();
+    assert_eq!(slow.query("t").collect().await.unwrap().rows, 500_000);
+    let over_grpc = begun.elapsed();
+    assert!((Duration::from_secs(2)..Duration::from_secs(30)).contains(&over_grpc), "{over_grpc:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

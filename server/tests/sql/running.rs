@@ -50,6 +50,58 @@ async fn a_statement_is_seen_and_stopped() {
     }
 }
 
+/// All rows of a key with each other, and a condition that none of them meets: the join makes no row for minutes.
+const NO_ROW: &str =
+    "SELECT count(*) FROM t AS a JOIN t AS b ON a.key % 2 = b.key % 2 WHERE a.key + b.key * 3 < 0";
+
+/// Others are not kept waiting, and it ends where it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_makes_no_row_is_stopped_and_lets_others_on() {
+    let address = serve("memory:", |_| {}).await;
+    let client = filled(&address, "t", 0..400_000).await;
+    let asked: Vec<_> = (0..4)
+        .map(|_| {
+            let other = client.clone();
+            tokio::spawn(async move { other.sql(NO_ROW).collect().await })
+        })
+        .collect();
+    running(&client, NO_ROW).await;
+    sleep(Duration::from_millis(500)).await;
+    let answered = tokio::time::timeout(Duration::from_secs(10), number(&client, "SELECT 1"));
+    assert_eq!(answered.await.unwrap(), 1);
+    for query in client.running_queries().await.unwrap() {
+        client.cancel_query(&query.id).await.unwrap();
+    }
+    for query in asked {
+        let ended = tokio::time::timeout(Duration::from_secs(10), query).await.unwrap();
+        assert_eq!(reason(ended.unwrap()), ErrorReason::Cancelled);
+    }
+    let answered = tokio::time::timeout(Duration::from_secs(10), number(&client, "SELECT 1"));
+    assert_eq!(answered.await.unwrap(), 1);
+}
+
+/// Whoever gives up while the table is made leaves none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_a_query_that_was_given_up_goes() {
+    let store = tempfile::tempdir().unwrap();
+    let address = serve(&format!("file://{}", store.path().display()), |_| {}).await;
+    let client = filled(&address, "t", 0..300_000).await;
+    for millis in (0..60).step_by(3) {
+        let made = client.sql("CREATE TABLE made AS SELECT * FROM t").collect();
+        let _ = tokio::time::timeout(Duration::from_millis(millis), made).await;
+        let mut tries = 0;
+        // It may have been done; otherwise it goes soon.
+        while let Ok(table) = client.table_summary("made").await
+            && table.rows == 0
+        {
+            tries += 1;
+            assert!(tries < 500, "{millis} ms");
+            sleep(Duration::from_millis(10)).await;
+        }
+        client.drop_table_if_exists("made").await.unwrap();
+    }
+}
+
 /// One whose rows nobody takes holds memory, and is to be found, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_whose_answer_nobody_reads_is_seen_and_stopped() {

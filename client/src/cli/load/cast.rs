@@ -211,6 +211,10 @@ fn is_exact(from: &DataType, to: &DataType) -> bool {
         }
         _ if from.is_integer() && (to.is_integer() || to.is_floating()) => true,
         _ if from.is_floating() && to.is_floating() => from.primitive_width() <= to.primitive_width(),
+        // So many digits are those of one float, which is found by a division of two that are exact.
+        (DataType::Decimal128(digits, scale), DataType::Float64) => {
+            u32::from(*digits) <= f64::DIGITS && *scale >= 0
+        }
         (_, DataType::Binary) => is_binary(from),
         (DataType::Timestamp(..) | DataType::Date32, DataType::Timestamp(..))
         | (DataType::Time32(_) | DataType::Time64(_), DataType::Time64(TimeUnit::Microsecond))

@@ -153,7 +153,9 @@ impl Chunk {
         let reason = if bad.is_null && self.kind(bad.row, places[bad.column]) == Kind::Null {
             "null, and the column is not nullable".to_owned()
         } else if bad.is_null {
-            format!("{shown:?} stands for null, and the column is not nullable")
+            format!(
+                "{shown:?} stands for null, and the column is not nullable (ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL lets it be)"
+            )
         } else {
             format!("{shown:?} is not {}", wanted(field.data_type(), options))
         };

@@ -12,11 +12,13 @@ use super::{
     source::{InputFile, Progress},
 };
 use crate::{
-    cli::CliError,
+    cli::{CliError, human},
     text::parse_time_of_day,
-    types::{MAX_DECIMAL_DIGITS, timestamp_type},
+    types::{MAX_DECIMAL_DIGITS, timestamp_type, type_name},
 };
 
+/// After so many values of a type, one that is of none is rather a mistake.
+const MANY: u64 = 100;
 /// Rows between two reports of the progress.
 const ROWS_A_REPORT: u64 = 4096;
 
@@ -26,6 +28,8 @@ pub(super) struct Found {
     pub(super) fields: Vec<Field>,
     /// Columns that nobody wants.
     pub(super) left_out: Vec<String>,
+    /// Why a column is text whose values were nearly all something else.
+    pub(super) notes: Vec<String>,
 }
 
 /// The columns that fit every row of every file: those of a CSV are in every other, a key of JSON may be missing.
@@ -35,7 +39,7 @@ pub(super) fn columns(
     max_bad: u64,
     progress: &Progress,
 ) -> Result<Found, CliError> {
-    let mut all = Columns::default();
+    let (mut all, mut found) = (Columns::default(), Found::default());
     // The columns of the CSVs.
     let mut expected: Option<Vec<String>> = None;
     let (mut bytes_before, mut bad, mut seen) = (0, 0, 0_u64);
@@ -61,7 +65,19 @@ pub(super) fn columns(
                 Some(Ok(record)) => {
                     all.rows += 1;
                     for (&place, (cell, kind)) in places.iter().zip(record.fields().zip(record.kinds())) {
-                        all.guesses[place].see(cell, kind, options);
+                        let guess = &mut all.guesses[place];
+                        let before = *guess;
+                        guess.see(cell, kind, options);
+                        if guess.lost.is_some_and(|values| values >= MANY && before.lost.is_none()) {
+                            let shown = String::from_utf8_lossy(&cell[..cell.len().min(40)]).into_owned();
+                            let (name, was) = (&all.names[place], type_name(&before.data_type()));
+                            found.notes.push(format!(
+                                "column {name:?} is text, for {shown:?} in row {} of {}; the {} values before are {was}",
+                                seen + 1,
+                                file.name(),
+                                human::count(before.values),
+                            ));
+                        }
                     }
                     record.len()
                 }
@@ -92,7 +108,6 @@ pub(super) fn columns(
         }
         bytes_before += file.bytes;
     }
-    let mut found = Found::default();
     for (name, guess) in all.names.iter().zip(&all.guesses) {
         if options.wants(name) {
             found.fields.push(guess.field(name, all.rows));
@@ -132,6 +147,8 @@ struct Guess {
     is_wanted: bool,
     /// Rows that had a cell of it.
     cells: u64,
+    /// Its values as long as they had a type in common.
+    values: u64,
     seen: bool,
     nulls: bool,
     /// A cell that is null unless the column is text.
@@ -144,6 +161,8 @@ struct Guess {
     fraction: bool,
     /// A number with an exponent was seen, or one that is not finite.
     inexact: bool,
+    /// A fraction was seen that no float holds as it is written.
+    beyond: bool,
     /// The most digits behind a point.
     scale: usize,
     /// The most digits before one.
@@ -153,6 +172,8 @@ struct Guess {
     time: bool,
     min: i128,
     max: i128,
+    /// How many values had a type in common before one that has none with them.
+    lost: Option<u64>,
 }
 
 impl Default for Guess {
@@ -160,6 +181,7 @@ impl Default for Guess {
         Self {
             is_wanted: true,
             cells: 0,
+            values: 0,
             seen: false,
             nulls: false,
             nulls_but_text: false,
@@ -168,6 +190,8 @@ impl Default for Guess {
             finite: false,
             fraction: false,
             inexact: false,
+            beyond: false,
+            lost: None,
             scale: 0,
             whole: 0,
             date: true,
@@ -194,16 +218,31 @@ impl Guess {
             Kind::Csv | Kind::Bare => {}
         }
         self.seen = true;
-        if !(self.bool || self.number || self.date || self.timestamp || self.time) {
+        if !self.has_type() {
             return;
         }
+        self.values += 1;
+        self.narrow(cell, options);
+        if !self.has_type() {
+            self.lost = Some(self.values - 1);
+        }
+    }
+
+    /// Whether it can be anything but text.
+    fn has_type(&self) -> bool {
+        self.bool || self.number || self.date || self.timestamp || self.time
+    }
+
+    /// What it can still be with one more value.
+    fn narrow(&mut self, cell: &[u8], options: &Options) {
         let Ok(text) = std::str::from_utf8(cell.trim_ascii()) else {
             *self = Self { bool: false, number: false, date: false, timestamp: false, time: false, ..*self };
             return;
         };
         self.bool = self.bool && (text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false"));
         self.date = self.date && options.formats.date(text).is_some();
-        self.timestamp = self.timestamp && options.formats.moment(text).is_some();
+        // A date among timestamps is its midnight; dates alone are dates.
+        self.timestamp = self.timestamp && options.formats.timestamp(text).is_some();
         self.time = self.time && parse_time_of_day(text).is_some();
         if self.number {
             match number(text) {
@@ -219,6 +258,7 @@ impl Guess {
                     if whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
                         self.whole = self.whole.max(whole.len());
                         self.scale = self.scale.max(fraction.len());
+                        self.beyond = self.beyond || is_beyond(text, whole.len(), fraction.len());
                     } else {
                         self.inexact = true;
                     }
@@ -245,11 +285,15 @@ impl Guess {
             Self { bool: true, .. } => DataType::Boolean,
             // `NaN` and `inf` alone are rather words.
             Self { number: true, finite: false, .. } => DataType::Utf8,
-            Self { number: true, fraction: true, inexact: false, .. } if !fits(-EXACT, EXACT) => {
-                // An integer that no float holds, and a fraction that no integer does.
+            Self { number: true, fraction: true, inexact: false, .. }
+                if self.beyond || !fits(-EXACT, EXACT) =>
+            {
+                // A number that no float holds, and a fraction that no integer does.
                 self.decimal().unwrap_or(DataType::Utf8)
             }
-            Self { number: true, fraction: true, .. } if !fits(-EXACT, EXACT) => DataType::Utf8,
+            Self { number: true, fraction: true, .. } if self.beyond || !fits(-EXACT, EXACT) => {
+                DataType::Utf8
+            }
             Self { number: true, fraction: true, .. } => DataType::Float64,
             Self { number: true, .. } if fits(i32::MIN.into(), i32::MAX.into()) => DataType::Int32,
             Self { number: true, .. } if fits(i64::MIN.into(), i64::MAX.into()) => DataType::Int64,
@@ -270,6 +314,21 @@ impl Guess {
         let fits = whole + self.scale <= usize::from(MAX_DECIMAL_DIGITS);
         fits.then_some(DataType::Decimal128(MAX_DECIMAL_DIGITS, scale))
     }
+}
+
+/// Whether no float is written so: neither in its fewest digits, nor in as many as these.
+fn is_beyond(text: &str, whole: usize, fraction: usize) -> bool {
+    // So few digits are those of one float.
+    whole + fraction > f64::DIGITS as usize
+        && text
+            .parse::<f64>()
+            .is_ok_and(|float| format!("{float:.fraction$}").trim_start_matches('-') != padded(text))
+}
+
+/// A number without its sign, and with a digit before its point.
+fn padded(text: &str) -> String {
+    let digits = text.trim_start_matches('-');
+    if digits.starts_with('.') { format!("0{digits}") } else { digits.to_owned() }
 }
 
 /// Beyond these floats are not all integers.
@@ -303,7 +362,6 @@ fn number(text: &str) -> Option<Number> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::type_name;
 
     #[track_caller]
     fn check(cells: &[&str], expected: &str) {
@@ -328,6 +386,11 @@ mod tests {
         check(&["9223372036854775808", "-1"], "decimal(38,0)");
         check(&["100000000000000000000", "1"], "decimal(38,0)");
         check(&["9007199254740993", "0.25"], "decimal(38,2)");
+        check(&["12345678901234567890.123456789", "1"], "decimal(38,9)");
+        check(&["-12345678901234567.89"], "decimal(38,2)");
+        check(&["0.10000000000000001", ".1", "0.1000000000000000055511151231257827"], "float64");
+        check(&["-0.30000000000000004", "1234567.8901234567"], "float64");
+        check(&["0.12345678901234567891"], "decimal(38,20)");
         check(&["9007199254740993", "1e3"], "utf8");
         check(&["9007199254740992", "0.25"], "float64");
         check(&["1", &"9".repeat(39)], "utf8");
@@ -353,7 +416,9 @@ mod tests {
         check(&["true", "1"], "utf8");
         check(&["2013-07-04", "1969-12-31"], "date32");
         check(&["2013-07-04T10:00:00Z", "2013-07-04 11:00:00"], "timestamp");
-        check(&["2013-07-04T10:00:00Z", "2013-07-04"], "utf8");
+        check(&["2013-07-04T10:00:00Z", "2013-07-04"], "timestamp");
+        check(&["2013-07-04", "2013-07-04 10:00"], "timestamp");
+        check(&["2013-07-04 10:60"], "utf8");
         check(&["2013-02-30"], "utf8");
         check(&["", ""], "utf8 null");
         check(&[], "utf8 null");

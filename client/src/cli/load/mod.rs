@@ -41,6 +41,7 @@ use self::{
 };
 use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
+    cli::interrupt::interrupted,
     client::Client,
     error::{Error, ErrorReason},
     options::WriteOptions,
@@ -99,19 +100,20 @@ pub struct LoadArgs {
     pub schema: Option<String>,
 
     /// Load these columns alone; what is left out is listed
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = trimmed)]
     pub columns: Option<Vec<String>>,
 
     /// Leave out columns of types that no table holds, and list them; else they are an error
     #[arg(long)]
     pub skip_unsupported: bool,
 
-    /// Drop a table of this name first; the files are checked before
+    /// In place of what a table of this name has: in one commit where the columns are the same, else the table is dropped
+    /// first, when the files were checked
     #[arg(long)]
     pub replace: bool,
 
     /// Rows of the table with the same values in these columns as a new row are deleted in the same commit
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with = "replace")]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = trimmed, conflicts_with = "replace")]
     pub replace_by: Vec<String>,
 
     /// A table that is new keeps its rows for so long, by a timestamp or a date: at=30d
@@ -169,6 +171,12 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// A name among others, which may have spaces around it.
+#[allow(clippy::unnecessary_wraps, reason = "as clap has it")]
+fn trimmed(text: &str) -> Result<String, String> {
+    Ok(text.trim().to_owned())
+}
+
 pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let (files, notes) = {
         let args = args.clone();
@@ -176,19 +184,18 @@ pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), Cl
         let opened = detached(move || inputs::open_all(&args));
         tokio::select! {
             opened = opened => opened?,
-            _ = tokio::signal::ctrl_c() => return Err(CliError::Interrupted),
+            () = interrupted() => return Err(CliError::Interrupted),
         }
     };
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let declared = args.schema.as_deref().map(schema_text::parse).transpose().map_err(CliError::Input)?;
     let client = connect.connect().await?;
     // Ctrl-C ends the command here, so that what it began is undone.
-    let interrupted = tokio::signal::ctrl_c();
     let committing = AtomicBool::new(false);
-    let mut load = Load { client, args, created: false, committing: &committing };
+    let mut load = Load { client, args, created: false, dropped: false, committing: &committing };
     let outcome = tokio::select! {
         outcome = load.run(files, declared) => outcome,
-        _ = interrupted => Err(match committing.load(Ordering::Relaxed) {
+        () = interrupted() => Err(match committing.load(Ordering::Relaxed) {
             true => CliError::InterruptedCommit,
             false => CliError::Interrupted,
         }),
@@ -196,6 +203,12 @@ pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), Cl
     if outcome.is_err() && load.created {
         // The first error is the one to tell.
         let _ = load.client.drop_table_if_exists(&args.table).await;
+    }
+    if outcome.is_err() && load.dropped {
+        eprintln!(
+            "note: the table {:?} that was there had been dropped already, for its columns are others",
+            args.table
+        );
     }
     outcome
 }
@@ -205,6 +218,8 @@ struct Load<'a> {
     args: &'a LoadArgs,
     /// The table was missing, and is made by this load.
     created: bool,
+    /// The table that was there is not there any longer, and no other has taken its place.
+    dropped: bool,
     /// A commit was sent: from then on the rows may be there.
     committing: &'a AtomicBool,
 }
@@ -225,14 +240,19 @@ impl Load<'_> {
         let job = self.plan(files, declared, existing.as_ref()).await?;
         report_notes(&job);
         let kept = self.retention(known, &job.schema)?;
-        if existing.is_some() && self.args.replace {
+        let in_place = existing.as_ref().is_some_and(|existing| self.replaces_rows(existing, &job.schema));
+        if in_place {
+            let rows = human::plural(before.unwrap_or_default(), "row");
+            eprintln!("note: the rows of the table {table:?} go when the new ones are committed: {rows}");
+        } else if existing.is_some() && self.args.replace {
             // What cannot be read must not cost the old table.
             read_all(job.clone(), bar("checking", bytes), async |_| Ok(())).await?;
             self.client.drop_table(table).await?;
+            self.dropped = true;
             let rows = human::plural(before.unwrap_or_default(), "row");
             eprintln!("note: the table {table:?} that was there is replaced: {rows}");
         }
-        if existing.is_none() || self.args.replace {
+        if existing.is_none() || (self.args.replace && !in_place) {
             if self.args.schema.is_none() {
                 let columns: Vec<_> =
                     job.schema.fields().iter().map(|field| schema_text::of_field(field)).collect();
@@ -242,8 +262,8 @@ impl Load<'_> {
             self.client.create_table_with(table, &job.schema, &options).await?;
             self.created = true;
         }
-        let (committed, told) = self.write(&job, bytes).await?;
-        self.created = false;
+        let (committed, told) = self.write(&job, bytes, in_place).await?;
+        (self.created, self.dropped) = (false, false);
         report(&told, &job);
         // It is committed, whoever can tell how it is held.
         let details = match self.client.table(table).await {
@@ -252,6 +272,19 @@ impl Load<'_> {
         };
         let replaced = committed.replaced.filter(|_| !self.args.replace_by.is_empty());
         print(&summary(&details, committed.rows, replaced, bytes, started.elapsed()))
+    }
+
+    /// Whether --replace changes nothing but rows, so that all of them are replaced by one commit.
+    fn replaces_rows(&self, existing: &SchemaRef, new: &Schema) -> bool {
+        let LoadArgs { replace, retention, deletes, optimize, schema, .. } = self.args;
+        let fits = existing.fields().len() == new.fields().len()
+            && existing.fields().iter().zip(new.fields()).all(|(existing, new)| {
+                // Rows without nulls fit a column that may have them.
+                let nullable = existing.is_nullable() == new.is_nullable()
+                    || (existing.is_nullable() && schema.is_none());
+                nullable && existing.name() == new.name() && existing.data_type() == new.data_type()
+            });
+        *replace && fits && retention.is_none() && deletes.is_none() && optimize.is_none()
     }
 
     /// What deletions leave in the files of a new table: what is said, or as in the table that it replaces.
@@ -328,10 +361,14 @@ impl Load<'_> {
 
     /// Writes until the commit, and from the start again when that may help: the request id stays the same,
     /// so that no row is ever there twice.
-    async fn write(&self, job: &Job, bytes: u64) -> Result<(Committed, Told), CliError> {
+    async fn write(&self, job: &Job, bytes: u64, replace_all: bool) -> Result<(Committed, Told), CliError> {
         let columns = job.schema.fields().iter().map(|f| f.name().clone()).collect();
-        let options =
-            WriteOptions { columns, replace_by: self.args.replace_by.clone(), ..Default::default() };
+        let options = WriteOptions {
+            columns,
+            replace_by: self.args.replace_by.clone(),
+            replace_all,
+            ..Default::default()
+        };
         let mut tries = 0;
         loop {
             let error = match self.try_write(job.clone(), bytes, options.clone()).await {

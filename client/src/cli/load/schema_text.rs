@@ -62,7 +62,9 @@ fn field(text: &str) -> Result<Field, String> {
         _ => true,
     };
     let type_text = words.concat();
-    let data_type = parse_type(&type_text).ok_or_else(|| {
+    let data_type =
+        parse_type(of_sql(&type_text)).or_else(|| parse_type(&type_text.replacen("numeric", "decimal", 1)));
+    let data_type = data_type.ok_or_else(|| {
         format!(
             "--schema: {type_text:?} of column {name} is not a type: bool, int8 to int64, uint8 to uint64, float32, \
              float64, decimal(p,s) with up to 38 digits, date32, time, timestamp, utf8, binary"
@@ -70,6 +72,23 @@ fn field(text: &str) -> Result<Field, String> {
     })?;
     let metadata = reference.map(|reference| (REFERENCES_KEY.to_owned(), reference));
     Ok(Field::new(name, data_type, nullable).with_metadata(metadata.into_iter().collect()))
+}
+
+/// A type by the name that it has here, of one that SQL has for it.
+fn of_sql(text: &str) -> &str {
+    match text {
+        "boolean" => "bool",
+        "tinyint" => "int8",
+        "smallint" => "int16",
+        "int" | "integer" => "int32",
+        "bigint" => "int64",
+        "real" => "float32",
+        "double" | "doubleprecision" => "float64",
+        "text" | "varchar" | "string" => "utf8",
+        "date" => "date32",
+        "blob" | "bytea" => "binary",
+        other => other,
+    }
 }
 
 /// A column's name, in quotes where it is more than one word, and what stands behind it. Two quotes in quotes are one.
@@ -129,6 +148,13 @@ mod tests {
     }
 
     #[test]
+    fn types_have_the_names_of_sql_too() {
+        let text = "a bigint not null, b text, c double precision, d numeric(9, 2), e date, f boolean, g integer, h bytea";
+        let ours = "a int64 not null, b utf8, c float64, d decimal(9,2), e date32, f bool, g int32, h binary";
+        assert_eq!(parse(text), parse(ours));
+    }
+
+    #[test]
     fn schemas() {
         check("a int32", &["a int32 null"]);
         check(
@@ -160,7 +186,7 @@ mod tests {
             ("", "--schema names no columns"),
             ("\"a b int32", "--schema: "),
             ("a", "--schema: \"a\" needs a type, as in \"a int32\""),
-            ("a varchar", "--schema: \"varchar\" of column a is not a type"),
+            ("a money", "--schema: \"money\" of column a is not a type"),
             ("a int32 not", "--schema: \"int32not\" of column a is not a type"),
             (
                 "a int32 references t",

@@ -209,6 +209,7 @@ fn find_columns(
     }
     if let Some(first) = texts.first() {
         let found = infer::columns(&texts, options, max_bad, progress)?;
+        notes.extend(found.notes);
         left_out.extend(found.left_out.into_iter().map(|name| (name, NOT_WANTED.to_owned())));
         let has_optional = texts.iter().any(|f| f.format == FileFormat::Json);
         columns.add(first, &found.fields, has_optional)?;

@@ -155,11 +155,15 @@ fn bad_rows_are_located() {
     let schema = ["--schema", "a int32 not null, b decimal(4,2), c utf8 not null"];
     check_error(&schema, "a,b,c\n1,2,x\nabc,x,y\n", "f.csv:3:a: \"abc\" is not an int32");
     check_error(&schema, "a,b,c\n1,2,\"x\ny\"\n1,2.345,z\n", "f.csv:4:b: \"2.345\" is not a decimal(4,2)");
-    check_error(&schema, "a,b,c\n,2,x\n", "f.csv:2:a: \"\" stands for null, and the column is not nullable");
+    check_error(
+        &schema,
+        "a,b,c\n,2,x\n",
+        "f.csv:2:a: \"\" stands for null, and the column is not nullable (ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL lets it be)",
+    );
     check_error(
         &schema,
         "a,b,c\n1,2,NULL\n",
-        "f.csv:2:c: \"NULL\" stands for null, and the column is not nullable",
+        "f.csv:2:c: \"NULL\" stands for null, and the column is not nullable (ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL lets it be)",
     );
     check_error(&schema, "a,b,c\n1,2,x\n1,2\n", "f.csv:3: 2 fields, not 3");
     check_error(&[], "a,b\n1,2\n1,2,3\n", "f.csv:3: 3 fields, not 2");

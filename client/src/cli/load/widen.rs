@@ -105,6 +105,12 @@ fn common(a: &DataType, b: &DataType) -> DataType {
         {
             decimal(a, b)
         }
+        // A float holds as many digits as they are written.
+        (T::Decimal128(digits, _), float) | (float, T::Decimal128(digits, _))
+            if is_float(float) && u32::from(*digits) <= f64::DIGITS =>
+        {
+            T::Float64
+        }
         (T::Date32, T::Timestamp(..)) | (T::Timestamp(..), T::Date32) => timestamp_type(),
         _ => T::Utf8,
     }
@@ -155,7 +161,9 @@ mod tests {
         check("float32", "float64", "float64");
         check("decimal(5,2)", "decimal(4,3)", "decimal(6,3)");
         check("decimal(5,2)", "int16", "decimal(7,2)");
-        check("decimal(5,2)", "float64", "utf8");
+        check("decimal(5,2)", "float64", "float64");
+        check("decimal(15,2)", "float32", "float64");
+        check("decimal(16,2)", "float64", "utf8");
         check("date32", "timestamp", "timestamp");
         check("int64", "uint64", "decimal(20,0)");
         check("decimal(38,2)", "int64", "decimal(38,2)");
