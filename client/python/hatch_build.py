@@ -16,7 +16,12 @@ class ProtoHook(BuildHookInterface):
     def initialize(self, version, build_data):
         root = pathlib.Path(self.root)
         places = [root / "proto", *(parent / "proto" for parent in root.parents[1:2])]
-        proto = next(place for place in places if (place / "basalt" / "v1").is_dir())
+        proto = next((place for place in places if (place / "basalt" / "v1").is_dir()), None)
+        if proto is None:
+            # A folder that was copied out of the repository alone.
+            looked = " nor ".join(str(place / "basalt" / "v1") for place in places)
+            how = "install from client/python in the whole repository, or copy its folder proto into this one"
+            raise SystemExit(f"basalt-client needs the files of the API, and there is no {looked}: {how}")
         if version == "editable":
             # Such an installation reads the source tree, so the descriptors go there; git ignores them.
             compile_to(root / "src" / COMPILED, proto)

@@ -320,13 +320,13 @@ struct Shared {
 impl Memory for Shared {
     fn grow(&self, taken: usize, more: usize) -> basalt_core::error::Result<()> {
         let (pool, share) = (&self.pool, self.pool.limit / limits::QUERY_MEMORY_PART);
+        let all = (taken as u64).saturating_add(more as u64);
         if let Some(account) = &self.account {
-            account.take(more as u64).map_err(|refused| {
+            account.take(more as u64, all).map_err(|refused| {
                 let error = Error::new(ErrorKind::MemoryLimit, refused.message());
                 if refused.is_retryable() { error.passing() } else { error }
             })?;
         }
-        let all = (taken as u64).saturating_add(more as u64);
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
             let rule = format!("of its {} a query that holds more than {share} leaves as much to others", pool.limit);
@@ -373,7 +373,7 @@ impl Reservation {
     }
 
     fn take(&self, bytes: u64) -> Result<(), RequestError> {
-        self.account.as_ref().map_or(Ok(()), |account| account.take(bytes))
+        self.account.as_ref().map_or(Ok(()), |account| account.take(bytes, self.bytes + bytes))
     }
 
     /// Memory goes back to the pool, and with it to whoever waits for some.

@@ -60,7 +60,10 @@ def test_a_tables_life(client: basalt.Client, table: str) -> None:
 @pytest.mark.sql
 def test_delete_by_a_condition_in_sql(client: basalt.Client, address: str, table: str) -> None:
     client.load(table, {"year": [2013, 2014, 2014, 2015, None]})
-    assert client.delete(table, "year = 2014 -- as in SQL").rows == 2
+    before = client.describe(table).table.version
+    deleted = client.delete(table, "year = 2014 -- as in SQL")
+    assert (deleted.rows, deleted.version) == (2, before + 1)
+    assert client.delete(table, "year = 1000") == basalt.Deleted(before + 1, 0)
     assert client.delete(table, "year = 2013 OR year IS NULL").rows == 2
     with pytest.raises(basalt.ColumnNotFound):
         client.delete(table, "yeer = 2015")

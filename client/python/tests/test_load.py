@@ -6,6 +6,7 @@ import datetime as dt
 import gzip
 import io
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import pandas
@@ -116,9 +117,9 @@ def test_files_that_are_none(
     with pytest.raises(basalt.InvalidData, match=r"files end with \.parquet"):
         client.load(table, "t.xlsx")
     # Behind what the types come from.
-    monkeypatch.setattr("basalt_client._sources._TEXT_BLOCK_BYTES", 1024)
+    monkeypatch.setattr("basalt_client._csv.BLOCK_BYTES", 1024)
     (tmp_path / "late.csv").write_text("n\n" + "1\n" * 5000 + "x\n")
-    with pytest.raises(basalt.InvalidData, match="cannot be read"):
+    with pytest.raises(basalt.InvalidData, match=r"late\.csv:5002: column 'n': 'x' is no int64, as those before are"):
         client.load(table, tmp_path / "late.csv")
     with pytest.raises(basalt.TableNotFound):
         client.describe(table)
@@ -166,7 +167,7 @@ def test_folders_and_patterns(client: basalt.Client, table: str, tmp_path: pathl
         ({"a.csv": "x\n1\n", "b.txt": ""}, r"b\.txt: files end with"),
         ({"a.csv": "x\n1\n", "b.jsonl": '{"x": "t"}'}, r"b\.jsonl: column 'x' is of type string, and int64"),
         ({"a.csv": "x\n1\n", "b.csv": ""}, r"b\.csv"),
-        ({"a.json": '[{"x": 1}]'}, "an array of JSON"),
+        ({"a.json": '[{"x": 1}, 5]'}, r"a\.json: row 2: '5' is no object"),
     ],
 )
 def test_folders_that_are_no_table(
@@ -205,6 +206,70 @@ def test_append_replace_fail(client: basalt.Client, table: str) -> None:
     assert rows_of(client, table) == [("x",)]
     with pytest.raises(ValueError, match="if_exists"):
         client.load(table, {"m": ["x"]}, if_exists="upsert")
+
+
+def test_replace_loses_nothing(
+    client: basalt.Client, table: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = pa.schema([pa.field("n", pa.int64()), pa.field("text", pa.string())])
+    client.create(table, old, retention=None)
+    client.load(table, {"n": [1, 2], "text": ["a", "b"]})
+    version = client.describe(table).table.version
+    # A column that is not null is held by one that may be, and the order of columns counts for nothing.
+    strict = pa.schema([pa.field("text", pa.string(), nullable=False), pa.field("n", pa.int64())])
+    committed = client.load(table, pa.table({"text": ["c"], "n": [3]}, schema=strict), if_exists="replace")
+    assert (committed.rows, committed.replaced, committed.version) == (1, 2, version + 1)
+    assert client.describe(table).table.schema == old
+    assert rows_of(client, table) == [(3, "c")]
+    assert client.query(table).version(version).collect().rows() == [(1, "a"), (2, "b")]
+
+    (tmp_path / "bad.csv").write_text("n,text\n1,a\n2,b,c\n")
+    for data in (tmp_path / "bad.csv", {}, tmp_path / "missing.csv"):
+        with pytest.raises((basalt.BasaltError, FileNotFoundError)):
+            client.load(table, data, if_exists="replace")
+    with pytest.raises(ValueError, match="key_columns"):
+        client.load(table, {"n": [1], "text": ["a"]}, if_exists="replace", key_columns="n")
+    with monkeypatch.context() as patched:
+        patched.setattr(_write, "_ipc", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.load(table, {"n": [5], "text": ["x"]}, if_exists="replace")
+    assert rows_of(client, table) == [(3, "c")]
+    assert client.load(table, {"n": pa.array([], pa.int64()), "text": pa.array([], pa.string())}, if_exists="replace")
+    assert rows_of(client, table) == []
+
+
+def test_replace_by_other_columns(
+    client: basalt.Client, table: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.load(table, {"n": [1]})
+    # It is read to its end before the table is dropped.
+    monkeypatch.setattr("basalt_client._csv.BLOCK_BYTES", 1024)
+    (tmp_path / "late.csv").write_text("m\n" + "1\n" * 5000 + "x\n")
+    with pytest.raises(basalt.InvalidData, match=r"late\.csv:5002: column 'm'"):
+        client.load(table, tmp_path / "late.csv", if_exists="replace")
+    assert rows_of(client, table) == [(1,)]
+
+    # What is read once alone, and what is interrupted, is not known before: the error says what it has cost.
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"m": [2.5]})
+        raise OSError("the source broke")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("m", pa.float64())]), batches())
+    with pytest.raises(OSError, match="the source broke") as broke:
+        client.load(table, reader, if_exists="replace")
+    with pytest.raises(basalt.TableNotFound):
+        client.describe(table)
+    client.load(table, {"n": [1]})
+    monkeypatch.setattr(_write, "_ipc", interrupted)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        client.load(table, {"m": [2.5]}, if_exists="replace")
+    if sys.version_info >= (3, 11):
+        for caught in (broke, stopped):
+            assert "was dropped before" in caught.value.__notes__[0]
+    monkeypatch.undo()
+    client.load(table, {"n": [1]})
+    with pytest.raises(basalt.BasaltError, match="was dropped before"):
+        client.load(table, {"text": ["y" * (8 << 20)]}, if_exists="replace")
 
 
 def test_columns_by_name(client: basalt.Client, table: str) -> None:
@@ -341,10 +406,11 @@ def test_a_table_whose_first_rows_may_be_there_stays(client: basalt.Client, prox
     assert rows_of(client, table) == [(1,), (2,)]
 
 
-def test_an_interrupt_leaves_nothing(client: basalt.Client, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: pa.RecordBatch) -> bytes:
-        raise KeyboardInterrupt
+def interrupted(_: pa.RecordBatch) -> bytes:
+    raise KeyboardInterrupt
 
+
+def test_an_interrupt_leaves_nothing(client: basalt.Client, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_write, "_ipc", interrupted)
     with pytest.raises(KeyboardInterrupt):
         client.load(table, {"n": [2]})

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -80,6 +81,23 @@ def test_what_is_no_parameter(client: basalt.Client, parameter: object) -> None:
         client.sql("SELECT ?", [parameter])
     with pytest.raises(TypeError):
         client.sql("SELECT ?", "a")
+
+
+def test_parameters_have_places_and_no_names(client: basalt.Client) -> None:
+    for named in ({"id": 1}, {"id"}, 5):
+        with pytest.raises(TypeError, match="parameters"):
+            client.sql("SELECT :id", named)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"\$1, \$2"):
+        client.sql("SELECT $1", {"1": 1})  # type: ignore[arg-type]
+    values = [1, 2]
+    for many in (values, (1, 2), {1, 2}, np.array(values)):
+        with pytest.raises(basalt.InvalidData, match='IN each value is a parameter, as in f"x IN') as caught:
+            client.sql("SELECT 1 WHERE 1 IN (?)", [many])
+    # The way that the message shows.
+    shown = re.search(r'f"x (IN .*)", values', str(caught.value))
+    assert shown is not None
+    places = eval(f'f"{shown[1]}"', {"values": values})
+    assert client.sql(f"SELECT 1 WHERE 1 {places}", values).scalar() == 1
 
 
 def test_bytes_by_a_cast(client: basalt.Client, table: str) -> None:

@@ -19,8 +19,8 @@ impl Account {
         Self { owner: owner.to_owned(), most, held: AtomicU64::new(0) }
     }
 
-    /// Holds more; nothing if that is too much.
-    pub(super) fn take(&self, bytes: u64) -> Result<(), RequestError> {
+    /// Holds more, for one that would hold so much in all; nothing if that is too much.
+    pub(super) fn take(&self, bytes: u64, all: u64) -> Result<(), RequestError> {
         let more = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.most);
         let Err(held) = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
             return Ok(());
@@ -31,7 +31,7 @@ impl Account {
         );
         let error = RequestError::new(ErrorReason::MemoryLimit, message).with("limit_bytes", *most);
         // What its other requests hold they give back.
-        Err(if bytes <= *most && held > 0 { error.retryable() } else { error })
+        Err(if all <= *most { error.retryable() } else { error })
     }
 
     pub(super) fn give_back(&self, bytes: u64) {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from . import _proto as pb
@@ -131,7 +132,10 @@ def is_query(sql: str) -> bool:
 
 
 def _statement(sql: str, parameters: Sequence[Any]) -> Any:
-    if isinstance(parameters, (str, bytes)):
+    if isinstance(parameters, Mapping):
+        # Its keys would go as the values.
+        raise TypeError("parameters have no names here: a list has the values of $1, $2, ..., or of each ? in turn")
+    if isinstance(parameters, (str, bytes, Set)) or not isinstance(parameters, Iterable):
         raise TypeError("parameters are a list of values, one for each ? or $1")
     values = []
     for number, parameter in enumerate(parameters, 1):
@@ -139,6 +143,11 @@ def _statement(sql: str, parameters: Sequence[Any]) -> Any:
             # As text they would be compared as the text's own bytes, and quietly select nothing.
             how = r"write CAST(? AS BYTEA) for a text like '\xAA\x01'"
             raise InvalidData(f"parameter {number}: bytes do not travel as a parameter; {how}")
+        if isinstance(parameter, (list, tuple, Set, np.ndarray)):
+            # A condition has one value; there are no arrays as parameters.
+            how = """f"x IN ({', '.join('?' * len(values))})", values"""
+            what = type(parameter).__qualname__
+            raise InvalidData(f"parameter {number} is a {what}: for IN each value is a parameter, as in {how}")
         values.append(to_value(parameter))
     return pb.SqlRequest(sql=sql, parameters=values, format=pb.FORMAT_ARROW_IPC)
 

@@ -1,17 +1,24 @@
-"""Casts to the types that tables have: exactly, except for what is finer than a microsecond."""
+"""Casts to the types that tables have: nothing is lost, except for what is finer than a microsecond.
+
+A double and a decimal are the same number where the double's shortest text is the decimal's: 12.34 is 12.34, although
+no double is equal to it.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import _types as types
+from ._texts import first_bad, shown
 from .errors import InvalidData
 
 _METADATA_KEYS = (types.ENCODING_KEY, types.OPTIMIZE_KEY, types.REFERENCES_KEY)
@@ -19,8 +26,8 @@ _METADATA_KEYS = (types.ENCODING_KEY, types.OPTIMIZE_KEY, types.REFERENCES_KEY)
 # To which kinds of types values of a kind are cast, if the result is exact.
 _EXACT = {
     "integer": {"integer", "float", "decimal"},
-    "float": {"float", "integer"},
-    "decimal": {"decimal", "integer"},
+    "float": {"float", "integer", "decimal"},
+    "decimal": {"decimal", "integer", "float"},
     "bool": {"bool"},
     "date": {"date", "timestamp"},
     "timestamp": {"timestamp", "date"},
@@ -76,16 +83,44 @@ def _table_type(name: str, data_type: pa.DataType) -> pa.DataType:
     return simple[kind]
 
 
-def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a batch, in order, in the types of `schema` and by its names."""
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, place: Callable[[int], str]) -> pa.RecordBatch:
+    """The columns of a batch, in order, in the types of `schema` and by its names.
+
+    Raises:
+        InvalidData: With the column, and with the row by `place`, which tells where the batch's rows are.
+    """
     columns = []
     for array, field in zip(batch.columns, schema, strict=True):
         try:
             columns.append(cast(array, field.type))
-        except (pa.ArrowException, ValueError) as error:
-            wanted = types.type_name(field.type)
-            raise InvalidData(f"column {field.name!r}: {array.type} as {wanted}: {error}") from None
+        except NoSuchCast as error:
+            raise InvalidData(f"column {field.name!r}: {_of(array, field)}: {error}") from None
+        except (pa.ArrowException, ValueError):
+            row = first_bad(array, functools.partial(cast, to=field.type))
+            where = f"{place(row)}: column {field.name!r}: {_of(array, field)}"
+            try:
+                cast(array.slice(row, 1), field.type)
+            except (pa.ArrowException, ValueError) as error:
+                raise InvalidData(f"{where}: {_value(array[row])}: {error}") from None
+            raise
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _of(array: pa.Array, field: pa.Field) -> str:
+    return f"{array.type} as {types.type_name(field.type)}"
+
+
+def _value(value: pa.Scalar) -> str:
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):
+        # Such as a day beyond Python's calendar, or nanoseconds without pandas.
+        found = value
+    return shown(str(found))[1:-1]
+
+
+class NoSuchCast(ValueError):
+    """No value of the one type is cast to the other."""
 
 
 def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
@@ -100,7 +135,7 @@ def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
     if kind == "null":
         return pa.nulls(len(array), to)
     if wanted not in _EXACT.get(kind, ()):
-        raise ValueError("values are not converted between these types")
+        raise NoSuchCast("values are not converted between these types")
     if kind == "nested":
         return _json_texts(array)
     if kind in ("timestamp", "time"):
@@ -112,12 +147,42 @@ def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
     if kind == "integer" and wanted == "decimal":
         # Directly, Arrow wants a type that holds the largest integer too.
         array = array.cast(pa.decimal128(38, to.scale))
+    if kind == "float" and wanted == "decimal":
+        return _decimals(array, to)
+    if kind == "decimal" and wanted == "float":
+        return _floats(array, to)
     result = array.cast(to)
     if wanted == "float" and to.bit_width < array.type.bit_width:
         back = result.cast(array.type)
         _check_all(pc.or_(pc.equal(array, back), pc.and_(pc.is_nan(array), pc.is_nan(back))), array)
     if wanted == "date":
         _check_all(pc.equal(array, result.cast(array.type)), array)
+    return result
+
+
+def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """The decimals that the shortest texts of floats are."""
+    # What is not finite is no decimal, and is told so: as a text it would be a number that cannot be read.
+    if pc.any(pc.invert(pc.is_finite(array))).as_py():
+        raise ValueError("it is no decimal")
+    try:
+        return array.cast(pa.string()).cast(to)
+    except pa.ArrowInvalid:
+        raise ValueError(f"a {types.type_name(to)} does not hold all of its digits") from None
+
+
+def _floats(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """The floats whose shortest texts are decimals."""
+    # A cast would round in another way where a decimal has more digits than a float.
+    result = array.cast(pa.string()).cast(to)
+    texts = result.cast(pa.string())
+    widest = pa.decimal256(76, max(array.type.scale, 0))
+    try:
+        is_same = pc.equal(texts.cast(widest), array.cast(widest))
+    except pa.ArrowException:
+        raise ValueError("it has more digits than a float of this size") from None
+    if pc.all(is_same).as_py() is False:
+        raise ValueError(f"it has more digits than a {types.type_name(to)}")
     return result
 
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import bisect
 import glob
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.dataset
-import pyarrow.json
 
+from ._cast import table_schema
+from ._csv import Csv, Reading
+from ._json import Json
+from ._types import MAX_DECIMAL_DIGITS, type_of_name
 from .errors import InvalidData
 
 _ROWS = 1 << 16
-
-# Those of `basalt load`: in columns of text NA is a text. PyArrow has one list for all columns, and keeps all of them
-# as texts in columns of text.
-_CSV_NULLS = ["", "NULL", r"\N", "NA"]
-_CSV_NULLS_OF_TEXT = pa.array(["", "NULL", r"\N"])
-# How much of a CSV or of JSON lines decides the types of its columns.
-_TEXT_BLOCK_BYTES = 16 << 20
 
 _FORMATS = {
     ".csv": "csv",
@@ -40,6 +35,42 @@ _FORMATS = {
 _PACKED = (".gz", ".zst")
 
 
+Schema: TypeAlias = "pa.Schema | Mapping[str, pa.DataType | str]"
+
+
+def schema_of(schema: Schema | None) -> pa.Schema:
+    """Columns whose types are said, as Arrow has them."""
+    if schema is None or isinstance(schema, pa.Schema):
+        return schema or pa.schema([])
+    if not isinstance(schema, Mapping):
+        raise TypeError(f"schema is a pyarrow.Schema or a dict of types by column, not a {type(schema).__qualname__}")
+    return pa.schema([(name, type_of_name(each) if isinstance(each, str) else each) for name, each in schema.items()])
+
+
+def reader_of(
+    data: Any, schema: Schema | None, delimiter: str | None, nulls: Sequence[str] | None
+) -> Callable[[pa.Schema | None], Source]:
+    """What reads rows, with columns of text as a table has them, but for those whose types are said.
+
+    A text has no type of its own: 12.34 is a decimal where the column of the table is.
+    """
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
+        raise ValueError(f"a delimiter is one character of ASCII, not {delimiter!r}")
+    if isinstance(nulls, str):
+        raise TypeError("nulls are a list of texts")
+    said = table_schema(schema_of(schema))
+
+    def read(table: pa.Schema | None) -> Source:
+        types = {field.name: field.type for each in (table or (), said) for field in each}
+        source = source_of(data, Reading(types, delimiter, nulls))
+        if unknown := [name for name in said.names if name not in source.schema.names]:
+            has = ", ".join(source.schema.names)
+            raise InvalidData(f"schema names a column {unknown[0]!r}, and the rows have {has}")
+        return source
+
+    return read
+
+
 @dataclass(frozen=True)
 class Source:
     """Rows, whose columns are known before the first of them is read."""
@@ -51,9 +82,11 @@ class Source:
     """How many, where that is known before."""
     repeatable: bool = True
     """Whether they can be read more than once."""
+    place: Callable[[int], str] = lambda row: f"row {row + 1}"
+    """Where a row is, by how many are before it; slow."""
 
 
-def source_of(data: Any) -> Source:
+def source_of(data: Any, reading: Reading | None = None) -> Source:
     """The rows of a data frame, of PyArrow's objects, of dicts and lists, or of a file.
 
     Raises:
@@ -61,14 +94,16 @@ def source_of(data: Any) -> Source:
         TypeError: The object has no rows.
     """
     try:
-        return _source_of(data)
+        return _source_of(data, reading or Reading())
     except pa.ArrowException as error:
         raise InvalidData(f"the rows cannot be read: {'; '.join(map(str, error.args))}") from None
 
 
-def _source_of(data: Any) -> Source:
+def _source_of(data: Any, reading: Reading) -> Source:
     if isinstance(data, (str, os.PathLike)):
-        return _path(pathlib.Path(data))
+        return _path(pathlib.Path(data), reading)
+    if reading.delimiter is not None or reading.nulls is not None:
+        raise TypeError(f"delimiter= and nulls= are of CSV files, not of a {type(data).__qualname__}")
     library = type(data).__module__.partition(".")[0]
     if library == "pandas":
         return _table(_of_pandas(data))
@@ -96,8 +131,18 @@ def _table(table: pa.Table) -> Source:
     return Source(table.schema, lambda: iter(table.to_batches(_ROWS)), table.num_rows)
 
 
-def _dataset(dataset: pa.dataset.Dataset) -> Source:
-    return Source(dataset.schema, lambda: dataset.to_batches(batch_size=_ROWS))
+def _dataset(dataset: pa.dataset.Dataset, path: pathlib.Path | None = None) -> Source:
+    def read() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from dataset.to_batches(batch_size=_ROWS)
+        except pa.ArrowException as error:
+            raise InvalidData(f"{path or 'the rows cannot be read'}: {error}") from None
+
+    return Source(dataset.schema, read, place=_row_of(path))
+
+
+def _row_of(path: pathlib.Path | None) -> Callable[[int], str]:
+    return lambda row: f"{path}: row {row + 1}" if path else f"row {row + 1}"
 
 
 def _of_pandas(frame: Any) -> pa.Table:
@@ -122,7 +167,7 @@ def _of_records(rows: Sequence[Any]) -> pa.Table:
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
-def _path(path: pathlib.Path) -> Source:
+def _path(path: pathlib.Path, reading: Reading) -> Source:
     """A file, or all of those in a folder or of a pattern, as one."""
     if path.is_dir():
         # Names that begin so are those of logs and marks, such as Spark's _SUCCESS.
@@ -130,19 +175,19 @@ def _path(path: pathlib.Path) -> Source:
         files = sorted(path / each for each in inner if not any(part[0] in "._" for part in each.parts))
         if not files:
             raise InvalidData(f"{path}: there are no files in this folder")
-        return _files(files)
+        return _files(files, reading)
     if not path.exists() and glob.has_magic(str(path)):
         files = sorted(pathlib.Path(each) for each in glob.glob(str(path), recursive=True))
         files = [each for each in files if each.is_file()]
         if not files:
             raise FileNotFoundError(f"no file has a name like {path}")
-        return _files(files)
-    return _file(path)
+        return _files(files, reading)
+    return _file(path, reading)
 
 
-def _files(paths: Sequence[pathlib.Path]) -> Source:
+def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
     """Files with the same columns, whose types are widened from file to file."""
-    parts = [_file(path) for path in paths]
+    parts = [_file(path, reading) for path in paths]
     names = parts[0].schema.names
     fields = {field.name: field for field in parts[0].schema}
     for path, part in zip(paths[1:], parts[1:], strict=True):
@@ -150,25 +195,41 @@ def _files(paths: Sequence[pathlib.Path]) -> Source:
             raise InvalidData(f"{path}: its columns are not those of {paths[0]}, {', '.join(names)}")
         for field in part.schema:
             fields[field.name] = _widened(fields[field.name], field, f"{path}: column {field.name!r}", paths)
-    schema = pa.schema([fields[name] for name in names])
+    nulls = [field for field in fields.values() if pa.types.is_null(field.type)]
+    schema = pa.schema(
+        [fields[name].with_type(pa.string()) if fields[name] in nulls else fields[name] for name in names]
+    )
     # Text is read again in the types of all files; "007" of a column of texts was a number in a file of its own.
-    parts = [_file(path, schema) for path in paths]
+    parts = [_file(path, reading, schema) for path in paths]
+    # How many rows are before those of each file, as far as they were read.
+    starts: list[int] = []
 
     def read() -> Iterator[pa.RecordBatch]:
+        rows = 0
+        starts.clear()
         for path, part in zip(paths, parts, strict=True):
+            starts.append(rows)
             for batch in part.batches():
                 try:
                     columns = [batch.column(field.name).cast(field.type) for field in schema]
                 except pa.ArrowException as error:
                     raise InvalidData(f"{path}: {error}") from None
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                rows += batch.num_rows
+
+    def place(row: int) -> str:
+        part = bisect.bisect_right(starts, row) - 1
+        return parts[part].place(row - starts[part])
 
     counts = [part.rows for part in parts]
-    return Source(schema, read, None if None in counts else sum(count or 0 for count in counts))
+    return Source(schema, read, None if None in counts else sum(count or 0 for count in counts), place=place)
 
 
 def _widened(before: pa.Field, field: pa.Field, what: str, paths: Sequence[pathlib.Path]) -> pa.Field:
     """A column that holds the values of both."""
+    if {before.type, field.type} == {pa.int64(), pa.uint64()}:
+        # PyArrow says int64, which holds none of the larger ones.
+        return before.with_type(pa.decimal128(MAX_DECIMAL_DIGITS, 0))
     one = [pa.schema([each.remove_metadata()]) for each in (before, field)]
     try:
         return pa.unify_schemas(one, promote_options="permissive").field(0).with_metadata(before.metadata)
@@ -189,17 +250,16 @@ def _kind_of(path: pathlib.Path) -> str:
     return kind
 
 
-def _file(path: pathlib.Path, schema: pa.Schema | None = None) -> Source:
-    """A file; one that is text, in the types of a schema where one is given."""
+def _file(path: pathlib.Path, reading: Reading, known: pa.Schema | None = None) -> Source:
+    """A file; one that is text, in the types that are said or known."""
     kind = _kind_of(path)
     try:
-        if kind == "csv":
-            return _csv(path, schema)
-        if kind == "json":
-            return _json(path, schema)
+        if kind in ("csv", "json"):
+            text = Csv(path, reading, known) if kind == "csv" else Json(path, reading.types, known)
+            return Source(text.schema, text.batches, place=text.place)
         if kind == "ipc" and not _has_index(path):
             return _stream(path)
-        return _dataset(pa.dataset.dataset(path, format=kind))
+        return _dataset(pa.dataset.dataset(path, format=kind), path)
     except pa.ArrowException as error:
         raise InvalidData(f"{path}: {error}") from None
 
@@ -216,39 +276,4 @@ def _stream(path: pathlib.Path) -> Source:
             yield from reader
 
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
-        return Source(reader.schema, read)
-
-
-def _csv(path: pathlib.Path, schema: pa.Schema | None) -> Source:
-    def open_csv() -> Any:
-        return pa.csv.open_csv(
-            pa.input_stream(str(path), compression="detect"),
-            read_options=pa.csv.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
-            convert_options=pa.csv.ConvertOptions(null_values=_CSV_NULLS, column_types=schema),
-        )
-
-    def read() -> Iterator[pa.RecordBatch]:
-        with open_csv() as reader:
-            for batch in reader:
-                columns = [_without_null_texts(column) for column in batch.columns]
-                yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-    with open_csv() as reader:
-        return Source(reader.schema, read)
-
-
-def _without_null_texts(column: pa.Array) -> pa.Array:
-    if not pa.types.is_string(column.type):
-        return column
-    is_null = pc.is_in(column, value_set=_CSV_NULLS_OF_TEXT)
-    return pc.if_else(is_null, pa.scalar(None, column.type), column)
-
-
-def _json(path: pathlib.Path, schema: pa.Schema | None) -> Source:
-    """JSON lines."""
-    with pa.input_stream(str(path), compression="detect") as stream:
-        if stream.read(1) == b"[":
-            raise InvalidData(f"{path}: an array of JSON, where lines of one object each are read")
-    options = pa.json.ReadOptions(block_size=_TEXT_BLOCK_BYTES)
-    dataset = pa.dataset.dataset(path, schema, format=pa.dataset.JsonFileFormat(read_options=options))
-    return _dataset(dataset)
+        return Source(reader.schema, read, place=_row_of(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -70,6 +71,19 @@ def type_name(data_type: pa.DataType) -> str:
         return f"decimal({data_type.precision},{data_type.scale})"
     found = _BY_ARROW.get(data_type)
     return found[0] if found else str(data_type)
+
+
+def type_of_name(name: str) -> pa.DataType:
+    """The type of a name, as `type_name` gives it."""
+    plain = re.sub(r"\s", "", name.lower())
+    found = next((arrow for known, _, arrow in _SIMPLE if known == plain), None)
+    if found is not None:
+        return found
+    digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", plain)
+    if digits and 1 <= int(digits[1]) <= MAX_DECIMAL_DIGITS and int(digits[2]) <= int(digits[1]):
+        return pa.decimal128(int(digits[1]), int(digits[2]))
+    known = ", ".join(each for each, _, _ in _SIMPLE)
+    raise ValueError(f"{name!r} is no type: {known}, decimal(p,s) with up to {MAX_DECIMAL_DIGITS} digits")
 
 
 def schema_to_api(schema: pa.Schema) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from .errors import (
     MalformedAnswer,
     TableExists,
     TableNotFound,
+    add_note,
 )
 
 IfExists = Literal["append", "replace", "fail"]
@@ -54,32 +55,45 @@ class Committed:
 async def load(
     connection: Connection,
     table: str,
-    source: Source,
+    read: Callable[[pa.Schema | None], Source],
     *,
     if_exists: IfExists,
     key_columns: str | Sequence[str],
     request_id: str | None,
     progress: bool | None,
+    schema: pa.Schema,
 ) -> Committed:
-    """See `Client.load`."""
+    """See `Client.load`.
+
+    `read` reads the rows, texts as a table has them; `schema` has the columns whose types are said.
+    """
     if if_exists not in ("append", "replace", "fail"):
         raise ValueError(f"if_exists is 'append', 'replace' or 'fail', not {if_exists!r}")
+    replace_by = [key_columns] if isinstance(key_columns, str) else list(key_columns)
+    if replace_by and if_exists == "replace":
+        raise ValueError("key_columns say which rows are replaced, if_exists='replace' that all are: one of them")
+    found = await _schema_of(connection, table)
+    if found is not None and if_exists == "fail":
+        raise TableExists(f"there is a table {table!r} already", reason="TABLE_EXISTS")
+    replaces = found is not None and if_exists == "replace"
+    source = await connection.transport.work(lambda: read(None if replaces else found))
     names = source.schema.names
     if len(set(names)) < len(names):
         raise InvalidData(f"two columns have one name: {', '.join(names)}")
+    if not names and (replaces or found is None):
+        raise InvalidData("the rows have no columns, and a table has")
     # Before a table is dropped, because this fails for columns that no table holds.
-    schema = table_schema(source.schema)
-    exists = await _exists(connection, table)
-    if exists and if_exists == "fail":
-        raise TableExists(f"there is a table {table!r} already", reason="TABLE_EXISTS")
-    if exists and if_exists == "replace":
-        await catalog.drop(connection, table, if_exists=True)
-    creates = not exists or if_exists == "replace"
-    if creates:
-        await catalog.create(connection, table, schema, if_not_exists=False, retention=None)
-    replace_by = [key_columns] if isinstance(key_columns, str) else list(key_columns)
+    wanted = table_schema(pa.schema([_said(schema, field) for field in source.schema]))
+    replaces_rows = replaces and found is not None and _holds(found, wanted)
+    creates = found is None or (replaces and not replaces_rows)
+    drops = creates and found is not None
+    if drops and source.repeatable:
+        # What cannot be read costs nothing then.
+        await _read_through(connection, source, wanted)
     request_id = request_id or str(uuid.uuid4())
-    opening = pb.Open(table=table, request_id=request_id, columns=names, replace_by=replace_by)
+    opening = pb.Open(
+        table=table, request_id=request_id, columns=names, replace_by=replace_by, replace_all=replaces_rows
+    )
     bar = Progress(table, source.rows, progress)
     state = _State()
 
@@ -87,23 +101,58 @@ async def load(
         return await _write(connection, opening, source, bar, state)
 
     try:
+        if drops:
+            await catalog.drop(connection, table, if_exists=True)
+            state.is_dropped = True
+        if creates:
+            await catalog.create(connection, table, wanted, if_not_exists=False, retention=None)
+            state.is_created = True
         return await (connection.retrying(attempt) if source.repeatable else attempt())
-    except BaseException:
-        if creates and not state.may_be_committed:
+    except BaseException as error:
+        if state.is_created and not state.may_be_committed:
             # The table was created for rows that did not arrive.
             with suppress(BasaltError):
                 await catalog.drop(connection, table, if_exists=True)
+        if state.is_dropped:
+            add_note(
+                error, f"the old table {table!r} was dropped before, because its columns are others: its rows are gone"
+            )
         raise
     finally:
         bar.close()
 
 
-async def _exists(connection: Connection, table: str) -> bool:
+def _said(schema: pa.Schema, field: pa.Field) -> pa.Field:
+    """A column as a schema says, where it does."""
+    return schema.field(field.name) if field.name in schema.names else field
+
+
+def _holds(table: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether a table has these columns, in any order, and what is said of how they are held."""
+
+    def is_held(field: pa.Field) -> bool:
+        own = table.field(field.name)
+        said = (field.metadata or {}).items() <= (own.metadata or {}).items()
+        return own.type == field.type and (own.nullable or not field.nullable) and said
+
+    return sorted(table.names) == sorted(wanted.names) and all(map(is_held, wanted))
+
+
+async def _schema_of(connection: Connection, table: str) -> pa.Schema | None:
+    """The columns of a table; `None` where there is none."""
+    request = pb.GetTableRequest(name=table, view=pb.TABLE_VIEW_SUMMARY)
     try:
-        await connection.ask("CatalogService.GetTable", pb.GetTableRequest(name=table, view=pb.TABLE_VIEW_SUMMARY))
+        answer = await connection.ask("CatalogService.GetTable", request)
     except TableNotFound:
-        return False
-    return True
+        return None
+    return types.schema_from_api(answer.table.schema)
+
+
+async def _read_through(connection: Connection, source: Source, schema: pa.Schema) -> None:
+    """Reads all rows as those of a table, and keeps none."""
+    rows = _Rows(source, schema)
+    while await connection.transport.work(rows.next_batch) is not None:
+        pass
 
 
 class _State:
@@ -111,6 +160,8 @@ class _State:
 
     def __init__(self) -> None:
         self.may_be_committed = False
+        self.is_dropped = False
+        self.is_created = False
 
     async def committing(self, writer: _Writer) -> Committed:
         """Commits, and remembers whether it may have happened."""
@@ -129,8 +180,8 @@ async def _write(connection: Connection, opening: Any, source: Source, bar: Prog
     call = connection.transport.duplex(pb.METHODS["IngestService.Write"])
     try:
         writer = await _Writer.open(call, opening, connection.options.deadline, limits)
-        batches = source.batches()
-        while (batch := await connection.transport.work(lambda: writer.next_batch(batches))) is not None:
+        rows = _Rows(source, writer.schema)
+        while (batch := await connection.transport.work(rows.next_batch)) is not None:
             await writer.send(batch)
             bar.update(writer.acknowledged_rows, writer.sent_bytes)
         return await state.committing(writer)
@@ -139,12 +190,35 @@ async def _write(connection: Connection, opening: Any, source: Source, bar: Prog
         raise
 
 
+class _Rows:
+    """The rows of a source in a table's types."""
+
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self._source = source
+        self._schema = schema
+        self._batches = source.batches()
+        self._rows = 0
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """The next of them; `None` behind the last."""
+        try:
+            batch = next(self._batches, None)
+        except pa.ArrowException as error:
+            raise InvalidData(f"the rows cannot be read: {error}") from None
+        if batch is None:
+            return None
+        before = self._rows
+        self._rows += batch.num_rows
+        return cast_batch(batch, self._schema, lambda row: self._source.place(before + row))
+
+
 class _Writer:
     """An open write."""
 
     def __init__(self, call: Duplex, schema: pa.Schema, window_bytes: int, limits: Any) -> None:
         self._call = call
-        self._schema = schema
+        self.schema = schema
+        """Of the batches to send."""
         self._window_bytes = window_bytes
         self._max_message_bytes = min(limits.message_bytes, window_bytes)
         self._max_rows = limits.batch_rows
@@ -162,14 +236,6 @@ class _Writer:
         table = types.schema_from_api(opened.schema)
         schema = pa.schema([table.field(name) for name in opening.columns])
         return cls(call, schema, opened.window_bytes, limits)
-
-    def next_batch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        """The next rows in the table's types; `None` behind the last."""
-        try:
-            batch = next(batches, None)
-        except pa.ArrowException as error:
-            raise InvalidData(f"the rows cannot be read: {error}") from None
-        return None if batch is None else cast_batch(batch, self._schema)
 
     async def send(self, batch: pa.RecordBatch) -> None:
         """Sends rows, in as many messages as the server's limits ask for, and waits where its window is full."""

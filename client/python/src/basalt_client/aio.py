@@ -25,7 +25,7 @@ from . import catalog, sets
 from ._asyncio import AsyncTransport
 from ._credentials import Path, Target, target_of
 from ._rpc import Connection
-from ._sources import source_of
+from ._sources import Schema, reader_of, schema_of
 from .expressions import Filter
 from .options import Options, RetryPolicy
 from .query import QueryBuilder, request_of
@@ -132,16 +132,20 @@ class Client:
         key_columns: str | Sequence[str] = (),
         request_id: str | None = None,
         progress: bool | None = None,
+        schema: Schema | None = None,
+        delimiter: str | None = None,
+        nulls: Sequence[str] | None = None,
     ) -> write.Committed:
         """Writes rows to a table: all of them are visible at once, or none. Files are read in another thread."""
         return await write.load(
             self._connection,
             table,
-            await self._connection.transport.work(lambda: source_of(data)),
+            reader_of(data, schema, delimiter, nulls),
             if_exists=if_exists,
             key_columns=key_columns,
             request_id=request_id,
             progress=progress,
+            schema=schema_of(schema),
         )
 
     async def tables(self) -> list[catalog.Table]:

@@ -13,7 +13,7 @@ from . import _types as types
 from ._answers import collect_statement
 from ._rpc import Connection
 from ._values import from_value
-from .errors import MalformedAnswer, NotSupported
+from .errors import BasaltError, MalformedAnswer, NotSupported, add_note
 from .expressions import Filter
 
 T = TypeVar("T")
@@ -90,7 +90,8 @@ class Deleted:
     """What a deletion did."""
 
     version: int
-    """The first version without the rows; 0 of a condition in SQL, whose answer does not tell it."""
+    """The first version without the rows. Of a condition in SQL, whose answer does not tell it, the table's newest one
+    right after: it is without the rows, and later commits of others may be in it."""
     rows: int
     """How many they were."""
 
@@ -264,7 +265,13 @@ async def _delete_where(connection: Connection, table: str, condition: str) -> D
         if error.reason:
             raise
         raise TypeError(f"this server has no SQL: rows are deleted by {_FILTERS}, not by a text") from None
-    return Deleted(0, answer.scalar())
+    request = pb.GetTableRequest(name=table, view=pb.TABLE_VIEW_SUMMARY)
+    try:
+        version = (await connection.ask("CatalogService.GetTable", request)).table.version
+    except BasaltError as error:
+        add_note(error, f"{answer.scalar()} rows are deleted, and the version is not known")
+        raise
+    return Deleted(version, answer.scalar())
 
 
 async def server_info(connection: Connection) -> ServerInfo:

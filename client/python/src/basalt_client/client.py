@@ -17,7 +17,7 @@ from . import catalog, sets
 from ._blocking import BlockingTransport, run
 from ._credentials import Path, target_of
 from ._rpc import Connection
-from ._sources import source_of
+from ._sources import Schema, reader_of, schema_of
 from .expressions import Filter
 from .options import Options, RetryPolicy
 from .query import QueryBuilder, request_of
@@ -104,9 +104,9 @@ class Client:
 
         Args:
             statement: One statement.
-            parameters: The values of `$1`, `$2`, ..., or of each `?` in turn. They travel beside the text: nothing in
-                them is read as SQL. `None`, bool, int, float, `Decimal`, str, date, time, datetime (UTC where it
-                has no zone).
+            parameters: The values of `$1`, `$2`, ..., or of each `?` in turn, in a list: they have no names, and for
+                IN each value is one. They travel beside the text: nothing in them is read as SQL. `None`, bool, int,
+                float, `Decimal`, str, date, time, datetime (UTC where it has no zone).
 
         Raises:
             InvalidRequest: What is wrong with the statement; `place` is its line and column.
@@ -132,44 +132,62 @@ class Client:
         key_columns: str | Sequence[str] = (),
         request_id: str | None = None,
         progress: bool | None = None,
+        schema: Schema | None = None,
+        delimiter: str | None = None,
+        nulls: Sequence[str] | None = None,
     ) -> write.Committed:
         """Writes rows to a table: all of them are visible at once, or none.
 
         A table that is missing is made with the columns of the rows (`create` makes one with others). Columns are
-        found by their names; those that are left out are null. A value is taken where the column holds it exactly:
-        7.0 in an integer column, but not 7.5. Times without a zone are UTC, nanoseconds are cut to microseconds,
-        lists, structs and maps become JSON text. What breaks is tried again with the same request id, so that no row
-        is there twice; rows that can be read only once, as of a `RecordBatchReader`, are tried once.
+        found by their names; those that are left out are null. Texts of CSV and JSON files are read as what the
+        table's columns are. Any other value is taken where the column holds it exactly: 7.0 in an integer column, but
+        not 7.5. A double and a decimal are the same number where the double's shortest text is the decimal: 12.34
+        goes both ways, and 12.345 into no decimal with two digits. Times without a zone are UTC, nanoseconds are cut
+        to microseconds, lists, structs and maps become JSON text. What breaks is tried again with the same request
+        id, so that no row is there twice; rows that can be read only once, as of a `RecordBatchReader`, are tried
+        once.
 
         Args:
             table: Its name.
             data: A data frame of pandas (NaN in it is null, its index is left out unless it has a name) or Polars, a
                 PyArrow table, record batch, reader or dataset, a dict of columns, a list of dicts, or a path: of a
-                Parquet, CSV, JSON lines or Arrow file, of a folder of such files, or a pattern (`"data/*.parquet"`).
-                Several files have the same columns, whose types are widened from file to file.
-            if_exists: `"append"` adds the rows. `"replace"` drops the table and makes it again: not in one step, others
-                may see it missing or empty meanwhile, and where the load then fails its old rows are gone. `"fail"`
-                is a `TableExists` where there is one.
+                Parquet, CSV, JSON (lines, or an array of objects) or Arrow file, of a folder of such files, or a
+                pattern (`"data/*.parquet"`). Several files have the same columns, whose types are widened from file
+                to file.
+            if_exists: `"append"` adds the rows. `"replace"` deletes all rows that the table has, in the same commit:
+                whoever reads sees the old rows or the new ones, and where the load fails the old ones stay. That is
+                where the table has the columns of the new rows, by name and type, in any order, and it takes null
+                where they may be. Where it has others, it is dropped and made again, once all rows were read (those
+                that can be read only once are not read before): not in one step, and where the load then fails,
+                the error says that the old rows are gone. `"fail"` is a `TableExists` where there is a table.
             key_columns: Rows of the table that have the same values in these columns as a new one are deleted in the
-                same commit.
+                same commit. Not with `if_exists="replace"`.
             request_id: Makes a later repetition harmless: rows with an id that was committed are not added again, and
                 the answer says `replayed`. Default: a new one.
             progress: Whether to show how far it is on standard error. Default: in terminals and notebooks, after a
                 second; a bar where tqdm is installed.
+            schema: The types of all columns or of some: a `pyarrow.Schema`, or a dict of their names and types, which
+                are PyArrow's or texts like `"decimal(12,2)"`. CSV and JSON are read as these types, and a table that
+                is made has them. Default: those of the table; else what the rows say.
+            delimiter: What separates the fields of a CSV. Default: the one of `,`, `;`, tab and `|` that fits.
+            nulls: What is null in a CSV. Default: the empty cell, `NULL` and `\\N`, and `NA` in columns that are no
+                text.
 
         Raises:
-            InvalidData: The rows cannot be read, or do not fit the table.
+            InvalidData: The rows cannot be read, or do not fit the table: with the file, the line or row, and the
+                column.
             InvalidRequest: What the server objects to, with the column and the row.
         """
         return run(
             write.load(
                 self._connection,
                 table,
-                source_of(data),
+                reader_of(data, schema, delimiter, nulls),
                 if_exists=if_exists,
                 key_columns=key_columns,
                 request_id=request_id,
                 progress=progress,
+                schema=schema_of(schema),
             )
         )
 
@@ -207,7 +225,7 @@ class Client:
         run(catalog.drop(self._connection, table, if_exists))
 
     def delete(self, table: str, filter: Filter | str) -> catalog.Deleted:
-        """Deletes the rows for which a filter is true, all at once.
+        """Deletes the rows for which a filter is true, all at once. Answers how many, and a version without them.
 
         Args:
             table: Its name.

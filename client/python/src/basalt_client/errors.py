@@ -86,6 +86,15 @@ class BasaltError(Exception):
         return None
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """Says more of an error: as a note of Python, which tracebacks show, and in the message of a `BasaltError`."""
+    if isinstance(error, BasaltError):
+        error.message = f"{error.message}; {note}"
+    elif hasattr(error, "add_note"):
+        # Since Python 3.11.
+        error.add_note(note)
+
+
 class TableNotFound(BasaltError):
     """There is no such table."""
 

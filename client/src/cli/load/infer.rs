@@ -248,7 +248,8 @@ impl Guess {
             match number(text) {
                 Some(Number::Int(n)) => {
                     self.finite = true;
-                    self.min = self.min.min(n);
+                    // A zero may have a sign, which no unsigned integer has.
+                    self.min = self.min.min(if text.starts_with('-') { n.min(-1) } else { n });
                     self.max = self.max.max(n);
                 }
                 Some(Number::Float) => {
@@ -384,6 +385,8 @@ mod tests {
         check(&["-9223372036854775808"], "int64");
         check(&["9223372036854775808"], "uint64");
         check(&["9223372036854775808", "-1"], "decimal(38,0)");
+        check(&["9223372036854775808", "-0"], "decimal(38,0)");
+        check(&["-0", "1"], "int32");
         check(&["100000000000000000000", "1"], "decimal(38,0)");
         check(&["9007199254740993", "0.25"], "decimal(38,2)");
         check(&["12345678901234567890.123456789", "1"], "decimal(38,9)");

@@ -1,0 +1,261 @@
+"""CSV files: their delimiter, the types of their columns, their rows, and where in them something is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from ._texts import first_bad, parse, shown, type_of, what_is
+from .errors import InvalidData
+
+# Those of `basalt load`: in columns of text NA is a text.
+_NULLS = ("", "NULL", r"\N")
+# How much of a CSV decides the types of its columns.
+BLOCK_BYTES = 16 << 20
+# What is looked at for the delimiter and the header.
+_SAMPLE_BYTES = 1 << 18
+_SAMPLE_ROWS = 100
+_DELIMITERS = ",;\t|"
+# Rows that are checked at once where one of them is wrong.
+_CHECKED_ROWS = 1 << 15
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files of text are read, where that is said."""
+
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Those of columns, by name; others are found."""
+    delimiter: str | None = None
+    """Of a CSV; `None`: the one that is found."""
+    nulls: Sequence[str] | None = None
+    """What is null in a CSV; `None`: the empty cell, `NULL`, `\\N`, and `NA` in columns that are no text."""
+
+
+class Csv:
+    """A file, whose columns have the types that are said, those that are known, or those of its first block."""
+
+    def __init__(self, path: pathlib.Path, reading: Reading, known: pa.Schema | None) -> None:
+        self._path = path
+        self._nulls = _NULLS if reading.nulls is None else tuple(reading.nulls)
+        self._has_na = reading.nulls is None
+        try:
+            with pa.input_stream(str(path), compression="detect") as stream:
+                sample = stream.read(_SAMPLE_BYTES)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        self._delimiter = reading.delimiter or _delimiter(sample)
+        self._names = _header(sample, self._delimiter)
+        if any("\ufffd" in name for name in self._names) and "\ufffd".encode() not in sample:
+            raise InvalidData(f"{path}:1: the names of the columns are not UTF-8")
+        # None is known while they are looked for.
+        self.schema = pa.schema([])
+        self.schema = self._schema(reading.types, known)
+        self._inferred = [name not in reading.types for name in self._names]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        with self._explained(), self._open() as reader:
+            last = None
+            for batch in reader:
+                last = batch if batch.num_rows > 0 else last
+                yield self._parsed(batch)
+            if last is not None and _ends_in_lines(last):
+                self._check_quotes()
+
+    def _check_quotes(self) -> None:
+        """Raises an error where a quote has no end, which PyArrow takes for one that ends with the file."""
+        try:
+            for _ in self._rows(strict=True):
+                pass
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise InvalidData(f"{self._path}: a quote is left open, and the rest of the file is in it") from None
+
+    def place(self, row: int) -> str:
+        """File and line of a row."""
+        with contextlib.suppress(OSError, ValueError, csv.Error):
+            for number, (line, _) in enumerate(self._rows()):
+                if number == row:
+                    return f"{self._path}:{line}"
+        return f"{self._path}: row {row + 1}"
+
+    def _schema(self, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> pa.Schema:
+        with self._explained(), self._open() as reader:
+            if reader.schema.names == self._names:
+                return self._typed(reader, said, known)
+        # A header that is longer than what was looked at.
+        self._names = reader.schema.names
+        with self._explained(), self._open() as reader:
+            return self._typed(reader, said, known)
+
+    def _typed(self, reader: Any, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> pa.Schema:
+        def type_in(column: int, name: str) -> pa.DataType:
+            if name in said:
+                return said[name]
+            if known is not None:
+                return known.field(name).type
+            return pa.null() if first is None else type_of(first.column(column))
+
+        first = None if known or said.keys() >= set(self._names) else next(iter(reader), None)
+        return pa.schema([(name, type_in(column, name)) for column, name in enumerate(self._names)])
+
+    def _open(self) -> Any:
+        """Reads texts: PyArrow's own types have 01234 as a number, and a double for what is longer than an int64."""
+        return pa.csv.open_csv(
+            pa.input_stream(str(self._path), compression="detect"),
+            # A line break in quotes is part of a value, also where a block ends.
+            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+            convert_options=pa.csv.ConvertOptions(
+                null_values=list(self._nulls),
+                strings_can_be_null=True,
+                column_types=dict.fromkeys(self._names, pa.string()),
+            ),
+        )
+
+    def _parsed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            parse(texts, each.type, inferred=inferred, has_na=self._has_na)
+            for texts, each, inferred in zip(batch.columns, self.schema, self._inferred, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, self.schema.names)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Errors with the line and the column: found by reading the file once more, slowly."""
+        try:
+            yield
+        except (pa.ArrowException, ValueError) as error:
+            complaint = None
+            with contextlib.suppress(OSError, csv.Error):
+                complaint = self._complaint()
+            if complaint is None and "straddling" in str(error):
+                complaint = f"{self._path}: a quote is left open, or a row has more than {BLOCK_BYTES:,} bytes"
+            raise InvalidData(complaint or f"{self._path}: {error}") from None
+        except OSError as error:
+            raise unreadable(self._path, error) from None
+
+    def _complaint(self) -> str | None:
+        """What is wrong with the first row that is."""
+        lines: list[int] = []
+        rows: list[list[str]] = []
+        for line, row in self._rows():
+            if len(row) != len(self._names):
+                wrong = f"{self._path}:{line}: {len(row)} fields, not {len(self._names)}"
+                return self._wrong_cell(lines, rows) or wrong
+            lines.append(line)
+            rows.append(row)
+            if len(rows) == _CHECKED_ROWS:
+                if found := self._wrong_cell(lines, rows):
+                    return found
+                lines, rows = [], []
+        return self._wrong_cell(lines, rows)
+
+    def _wrong_cell(self, lines: list[int], rows: list[list[str]]) -> str | None:
+        """The first cell of some rows that is none of its column's type."""
+        cells = ([row[column] for row in rows] for column in range(len(self._names)))
+        wrong = [
+            (at, column, what) for column, (at, what) in enumerate(map(self._wrong, range(len(self._names)), cells))
+        ]
+        found = min((each for each in wrong if each[2]), default=None)
+        if found is None:
+            return None
+        at, column, what = found
+        return f"{self._path}:{lines[at]}: column {self._names[column]!r}: {what}"
+
+    def _wrong(self, column: int, cells: list[str]) -> tuple[int, str]:
+        """Where the first cell is that is not of the column's type, and why; nothing where there is none."""
+        at = next((at for at, cell in enumerate(cells) if not _is_utf8(cell)), None)
+        if at is not None:
+            cells, rest = cells[:at], cells[at].encode(errors="surrogateescape").decode(errors="replace")
+        texts = pa.array([None if cell in self._nulls else cell for cell in cells], pa.string())
+        # There are no types while they are looked for.
+        to = self.schema.field(column).type if len(self.schema) > 0 else pa.string()
+        inferred = len(self.schema) > 0 and self._inferred[column]
+
+        def check(part: pa.Array) -> None:
+            parse(part, to, inferred=inferred, has_na=self._has_na)
+
+        try:
+            check(texts)
+        except (pa.ArrowException, ValueError):
+            bad = first_bad(texts, check)
+            what = f"{shown(cells[bad])} is no {what_is(to)}"
+            name = self._names[column]
+            return (
+                bad,
+                f"{what}, as those before are; schema={{{name!r}: 'utf8'}} says another type" if inferred else what,
+            )
+        return (0, "") if at is None else (at, f"{shown(rest)} is not UTF-8")
+
+    def _rows(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """The rows behind the header as texts, with the lines where they begin."""
+        with pa.input_stream(str(self._path), compression="detect") as stream:
+            text = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "surrogateescape", newline="")
+            reader = csv.reader(text, delimiter=self._delimiter, strict=strict)
+            is_header, end = True, 0
+            for row in reader:
+                line, end = end + 1, reader.line_num
+                if row and not is_header:
+                    yield line, row
+                is_header = is_header and not row
+
+
+def unreadable(path: pathlib.Path, error: OSError) -> Exception:
+    """What PyArrow says of a file, such as one that is compressed and cut, with its name."""
+    return error if error.errno is not None else InvalidData(f"{path}: {error}")
+
+
+def _ends_in_lines(batch: pa.RecordBatch) -> bool:
+    """Whether the last row has a value of several lines."""
+    return any("\n" in (column[-1].as_py() or "") for column in batch.columns)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _header(sample: bytes, delimiter: str) -> list[str]:
+    text = sample.decode("utf-8-sig", "replace")
+    with contextlib.suppress(csv.Error):
+        return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+    return []
+
+
+def _delimiter(sample: bytes) -> str:
+    """The one by which most of the first rows have as many fields as the first, if those are more than one.
+
+    Among equals it is the one that makes more fields, then the comma, as in `basalt load`.
+    """
+
+    def score(delimiter: str) -> tuple[int, int, bool]:
+        counts: list[int] = []
+        with contextlib.suppress(csv.Error):
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+                if row:
+                    counts.append(len(row))
+                if len(counts) == _SAMPLE_ROWS:
+                    break
+        if len(sample) == _SAMPLE_BYTES and 1 < len(counts) < _SAMPLE_ROWS:
+            # The last of them may be cut.
+            counts.pop()
+        if not counts or counts[0] == 1:
+            return (0, 0, delimiter == ",")
+        return (counts.count(counts[0]) * 1000 // len(counts), counts[0], delimiter == ",")
+
+    # Each byte a character: what the bytes are counts for nothing here.
+    text = sample.decode("latin-1")
+    return max(_DELIMITERS, key=score)

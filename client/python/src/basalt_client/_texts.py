@@ -1,0 +1,223 @@
+"""Texts as values: which type the texts of a column have, and what they are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from . import _types as types
+
+# In columns that are no text it stands for null, where nothing else is said.
+NULL_BUT_TEXT = "NA"
+
+# Numbers as people write them: 007 is a code, whose zeros are part of it.
+_NUMBER = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_NO_NUMBER = r"(?i)^[+-]?(?:nan|inf|infinity)$"
+_WHOLE = r"^-?[0-9]+$"
+_PLAIN = r"^-?[0-9]*\.?[0-9]*$"
+_ZEROS = r"^-?0[0-9xX]"
+_BOOL = r"(?i)^(?:true|false)$"
+_TIME = r"^[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?$"
+# Behind a time of day: the end of 2013-07-04 is none.
+_ZONE = r":[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+_FINER = r"(:[0-9]{2}\.[0-9]{6})[0-9]+"
+
+# Beyond these floats are not all integers.
+_EXACT = 1 << 53
+_EXACT_DIGITS = len(str(_EXACT))
+# Values that are tried before all.
+_TRIED = 64
+
+
+def type_of(texts: pa.Array) -> pa.DataType:
+    """The type that all of the texts have; that of nulls where there is no value."""
+    values = texts.drop_null()
+    values = pc.ascii_trim_whitespace(values.filter(pc.not_equal(values, NULL_BUT_TEXT)))
+    if len(values) == 0:
+        return pa.null()
+    if _are(values, pa.int64()):
+        return pa.string() if _any_match(values, _ZEROS) else pa.int64()
+    if _are(values, pa.float64()):
+        return number_type(values)
+    if _all_match(values, _BOOL):
+        return pa.bool_()
+    return time_type(values)
+
+
+def time_type(texts: pa.Array) -> pa.DataType:
+    """The type of texts that are all dates, or timestamps, or times of day; else text."""
+    if texts.null_count == len(texts):
+        return pa.string()
+    return next((each for each in (pa.date32(), types.TIMESTAMP, types.TIME) if _are(texts, each)), pa.string())
+
+
+def number_type(numbers: pa.Array) -> pa.DataType:
+    """The type that holds every digit of numbers that are not all an int64; text where there is none."""
+    is_number = pc.match_substring_regex(numbers, _NUMBER)
+    if (
+        not pc.any(is_number).as_py()
+        or not pc.all(pc.or_(is_number, pc.match_substring_regex(numbers, _NO_NUMBER))).as_py()
+    ):
+        return pa.string()
+    is_whole = pc.match_substring_regex(numbers, _WHOLE)
+    if pc.all(is_whole).as_py():
+        return pa.uint64() if _are(numbers, pa.uint64()) else _decimal(numbers)
+    if not _has_wide(numbers.filter(is_whole)):
+        return pa.float64()
+    # An integer that no float holds, and a fraction that no integer does.
+    return _decimal(numbers) if _all_match(numbers, _PLAIN) else pa.string()
+
+
+def parse(texts: pa.Array, to: pa.DataType, *, inferred: bool, has_na: bool) -> pa.Array:
+    """The values of texts, with spaces around them or without, or a `ValueError`.
+
+    Args:
+        texts: What is null stays it.
+        to: A type of a table. Of nulls: there was no value yet, so texts stay.
+        inferred: The type comes from other texts. So a value that would not be the same text again is an error:
+            leading zeros, and integers that the float rounds.
+        has_na: Whether `NA` is null.
+    """
+    if pa.types.is_string(to) or pa.types.is_null(to):
+        return texts
+    if has_na:
+        texts = _null_where(pc.equal(texts, NULL_BUT_TEXT), texts)
+    try:
+        return _parse(texts, to, inferred)
+    except (pa.ArrowException, ValueError):
+        # Only now, because hardly any file has spaces there.
+        return _parse(pc.ascii_trim_whitespace(texts), to, inferred)
+
+
+def first_bad(array: pa.Array, convert: Callable[[pa.Array], Any]) -> int:
+    """Where the first value is that is not converted, in an array that is not converted as a whole."""
+    start, end = 0, len(array)
+    while end - start > 1:
+        middle = (start + end) // 2
+        try:
+            convert(array.slice(start, middle - start))
+            start = middle
+        except (pa.ArrowException, ValueError):
+            end = middle
+    return start
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, in quotes."""
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+
+def what_is(to: pa.DataType) -> str:
+    """A type, with an example where its form is not known to everybody."""
+    examples = {
+        pa.date32(): " like 2013-07-04",
+        types.TIMESTAMP: " like 2013-07-04T10:00:00Z",
+        types.TIME: " like 10:30:00",
+        pa.binary(): ", two hexadecimal digits for each byte",
+    }
+    return types.type_name(to) + examples.get(to, "")
+
+
+def _parse(texts: pa.Array, to: pa.DataType, inferred: bool) -> pa.Array:
+    if pa.types.is_integer(to) or pa.types.is_decimal(to):
+        _check_zeros(texts, inferred)
+        return texts.cast(to)
+    if pa.types.is_floating(to):
+        return _floats(texts, to, inferred)
+    if pa.types.is_timestamp(to):
+        return _timestamps(texts)
+    if pa.types.is_time(to):
+        if not _all_match(texts, _TIME):
+            raise ValueError("no time of day")
+        moments = pc.binary_join_element_wise("1970-01-01 ", _microseconds(texts), "")
+        return moments.cast(pa.timestamp("us")).cast(to)
+    if pa.types.is_binary(to):
+        return pa.array([None if text is None else bytes.fromhex(text) for text in texts.to_pylist()], to)
+    return texts.cast(to)
+
+
+def _check_zeros(texts: pa.Array, inferred: bool) -> None:
+    """Arrow reads 0x1F as 31, and 007 as 7: the first is no number, the second one where the column is declared so."""
+    # Most numbers begin with another digit, and a regular expression takes longer.
+    begins = pc.and_(pc.starts_with(texts, "0"), pc.invert(pc.starts_with(texts, "0.")))
+    begins = pc.or_(pc.and_(begins, pc.greater(pc.binary_length(texts), 1)), pc.starts_with(texts, "-0"))
+    if pc.any(begins).as_py() and _any_match(texts.filter(begins), _ZEROS if inferred else "^-?0[xX]"):
+        raise ValueError("zeros that are part of it")
+
+
+def _floats(texts: pa.Array, to: pa.DataType, inferred: bool) -> pa.Array:
+    _check_zeros(texts, inferred)
+    values = texts.cast(to)
+    size = pc.abs(values)
+    infinite = pc.is_inf(values)
+    if pc.any(infinite).as_py() and not _all_match(texts.filter(infinite), _NO_NUMBER):
+        raise ValueError("a number that is too large")
+    if inferred and pc.any(pc.greater_equal(size, float(_EXACT))).as_py():
+        large = texts.filter(pc.greater_equal(size, float(_EXACT)))
+        if _has_wide(large.filter(pc.match_substring_regex(large, _WHOLE))):
+            raise ValueError("an integer that no float is equal to")
+    return values
+
+
+def _timestamps(texts: pa.Array) -> pa.Array:
+    """Times with zones and without, which are UTC then; what is finer than a microsecond is cut."""
+    for form in (pa.timestamp("us"), types.TIMESTAMP):
+        try:
+            texts.slice(0, _TRIED).cast(form)
+            return texts.cast(form).view(types.TIMESTAMP)
+        except pa.ArrowException:
+            pass
+    texts = _microseconds(texts)
+    has_zone = pc.match_substring_regex(texts, _ZONE)
+    zoned = _null_where(pc.invert(has_zone), texts).cast(types.TIMESTAMP)
+    plain = _null_where(has_zone, texts).cast(pa.timestamp("us")).view(types.TIMESTAMP)
+    return pc.coalesce(zoned, plain)
+
+
+def _null_where(mask: pa.Array, texts: pa.Array) -> pa.Array:
+    if texts.offset > 0:
+        # PyArrow 18 goes wrong here with a part of an array.
+        texts = texts.take(pa.array(range(len(texts))))
+    return pc.if_else(mask, pa.scalar(None, pa.string()), texts)
+
+
+def _microseconds(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, _FINER, r"\1")
+
+
+def _decimal(numbers: pa.Array) -> pa.DataType:
+    """The decimal that holds every number, if it has not too many digits; else text."""
+    digits = pc.replace_substring_regex(numbers, "^-", "")
+    behind = pc.binary_length(pc.replace_substring_regex(digits, r"^[0-9]*\.?", ""))
+    before = pc.binary_length(pc.replace_substring_regex(digits, r"\..*$", ""))
+    scale = pc.max(pc.if_else(pc.match_substring(digits, "."), behind, 0)).as_py()
+    if pc.max(before).as_py() + scale > types.MAX_DECIMAL_DIGITS:
+        return pa.string()
+    return pa.decimal128(types.MAX_DECIMAL_DIGITS, scale)
+
+
+def _has_wide(whole: pa.Array) -> bool:
+    """Whether an integer is beyond those that are all floats."""
+    long = whole.filter(pc.greater_equal(pc.binary_length(whole), _EXACT_DIGITS))
+    return any(abs(int(text)) > _EXACT for text in long.to_pylist())
+
+
+def _are(values: pa.Array, to: pa.DataType) -> bool:
+    try:
+        # Arrow goes on behind the first value that is none, which takes long where all are.
+        _parse(values.slice(0, _TRIED), to, False)
+        _parse(values, to, False)
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
+
+
+def _any_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    return pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False
