@@ -62,9 +62,9 @@ mod tests {
         assert!(control().reserve(1).is_err());
         write.set(100).unwrap();
         let running = control();
-        let query = running.reserve(500).unwrap();
+        running.reserve(500).unwrap();
         assert!(write.set(101).is_err());
-        drop((write, set, query, running));
+        drop((write, set, running));
         let mut all = reserve(Consumer::Writes);
         all.set(1000).unwrap();
         assert!(!all.set(1001).unwrap_err().is_retryable(), "more than it may ever hold");

@@ -294,7 +294,7 @@ async fn the_owner_of_a_key_holds_no_more_memory_than_it_allows() {
     let admin = server.admin().await;
     let rows = batch("n", 0..1_000_000);
     admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
-    admin.write_all("t", &[rows.clone()]).await.unwrap();
+    admin.write_all("t", &[rows]).await.unwrap();
     let allowance = Allowance { memory: Some(8 << 20), ..Allowance::default() };
     let key = issue_for(server.folder.path(), "small", Role::Writer, &["*"], allowance);
     let small = server.by(&key).await;
