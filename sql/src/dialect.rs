@@ -156,12 +156,18 @@ impl Rewrite {
                 type_of(data_type);
                 if let Some(text) = literal(inner)
                     && let Some(plain) = exprs::without_separators(text, data_type)
+                        .or_else(|| exprs::with_seconds(text, data_type))
                 {
                     **inner = Expr::value(Value::SingleQuotedString(plain));
                 }
             }
             Expr::TypedString(typed) => {
                 type_of(&mut typed.data_type);
+                if let Value::SingleQuotedString(text) = &typed.value.value
+                    && let Some(whole) = exprs::with_seconds(text, &typed.data_type)
+                {
+                    typed.value.value = Value::SingleQuotedString(whole);
+                }
             }
             // What the planner takes for IS NOT NULL, which is never NULL.
             Expr::BinaryOp {

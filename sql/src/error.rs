@@ -253,7 +253,7 @@ const STATEMENTS: [&str; 16] = [
 fn sentence(message: &str) -> String {
     let message = message.trim().trim_end_matches('.');
     // It is told of any list.
-    let message = message.strip_prefix("While expanding wildcard, ").unwrap_or(message);
+    let message = message.replace("While expanding wildcard, ", "");
     let mut chars = message.chars();
     match chars.next() {
         // A word in capitals stays as it is.

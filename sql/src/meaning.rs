@@ -207,7 +207,7 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if op.supports_propagation() => {
             let sides = &mut [&mut *left, &mut *right];
-            let changed = meet(sides, schema) | ordered(sides, schema);
+            let changed = meet(sides, schema) | truth(sides, schema) | ordered(sides, schema);
             transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed)
         }
         Expr::Between(mut between) => {
@@ -217,7 +217,8 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::InList(InList { mut expr, mut list, negated }) => {
             let mut sides: Vec<&mut Expr> = list.iter_mut().chain([&mut *expr]).collect();
-            let mut changed = meet(&mut sides, schema) | ordered(&mut sides, schema);
+            let mut changed =
+                meet(&mut sides, schema) | truth(&mut sides, schema) | ordered(&mut sides, schema);
             // They are found by their bits, but for those of a column, which tables look for.
             if !matches!(*expr, Expr::Column(_)) {
                 changed |= one_zero([&mut *expr].into_iter().chain(&mut list), schema);
@@ -438,6 +439,34 @@ fn ordered(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
 
 fn transformed(expr: Expr, changed: bool) -> Transformed<Expr> {
     if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+}
+
+/// Booleans beside texts: these say true or false; and beside whole numbers: they are 1 or 0, as DuckDB has both.
+fn truth(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types: Vec<_> = sides.iter().map(|side| side.get_type(schema).unwrap_or(DataType::Null)).collect();
+    let is_text = |side: &Expr| matches!(side, Expr::Literal(value, _) if value.data_type().is_string());
+    let (mut texts, mut numbers) = (false, false);
+    for (side, data_type) in sides.iter().zip(&types) {
+        match data_type {
+            DataType::Boolean | DataType::Null => {}
+            _ if is_text(side) => texts = true,
+            number if number.is_integer() => numbers = true,
+            _ => return false,
+        }
+    }
+    if !types.contains(&DataType::Boolean) || texts == numbers {
+        return false;
+    }
+    for (side, data_type) in sides.iter_mut().zip(&types) {
+        let wanted = match data_type {
+            DataType::Boolean if numbers => DataType::Int64,
+            DataType::Boolean | DataType::Null => continue,
+            _ if texts => DataType::Boolean,
+            _ => continue,
+        };
+        **side = cast(std::mem::take(&mut **side), wanted);
+    }
+    true
 }
 
 /// Makes the decimals among expressions floats, where there is a float among them.

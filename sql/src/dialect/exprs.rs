@@ -156,6 +156,20 @@ pub(super) fn is_no_escape(escape: &ast::ValueWithSpan, pattern: &Expr) -> Resul
     }
 }
 
+/// The text of a timestamp that ends with its minutes, whole: Arrow wants seconds.
+pub(super) fn with_seconds(text: &str, data_type: &ast::DataType) -> Option<String> {
+    let is_time = matches!(data_type, ast::DataType::Timestamp(..) | ast::DataType::Datetime(_));
+    let has_minutes = |text: &str| {
+        let form = b"0000-00-00 00:00".iter().zip(text.bytes());
+        text.len() == 16
+            && form.enumerate().all(|(i, (form, byte))| match form {
+                b'0' => byte.is_ascii_digit(),
+                _ => byte == *form || (i == 10 && byte.eq_ignore_ascii_case(&b'T')),
+            })
+    };
+    (is_time && has_minutes(text.trim())).then(|| format!("{}:00", text.trim()))
+}
+
 /// The digits of a number in a text that `_` parts; `None`: there is no `_` between two digits, or the type is no number.
 pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Option<String> {
     use ast::DataType;
