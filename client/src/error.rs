@@ -244,6 +244,9 @@ impl Error {
                 ErrorReason::SipQuota => "kept sets take memory until their time is over: keep them for less",
                 ErrorReason::DeadlineExceeded => "allow more time with `--timeout`",
                 ErrorReason::OutcomeUnknown => "look at the table before you write the rows again",
+                ErrorReason::MemoryLimit if e.message.starts_with("the key ") => {
+                    "ask for less at once, end other requests of this key, or have its quota raised"
+                }
                 ErrorReason::MemoryLimit if e.retry_delay.is_none() => {
                     "ask for less at once, or give the server more `--memory`"
                 }

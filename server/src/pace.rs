@@ -1,5 +1,5 @@
 //! How many bytes a second the owner of a key sends and is sent, at one server. Nobody is refused for it: what comes too
-//! soon waits, and whoever sends or reads waits with it.
+//! soon waits, and whoever sends or reads waits with it, as long as the deadlines of its requests allow.
 
 use std::{
     pin::Pin,

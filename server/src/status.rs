@@ -246,6 +246,7 @@ impl From<StorageError> for RequestError {
             | StorageError::Unsupported { .. }
             | StorageError::Limit { .. } => ErrorReason::InvalidStore,
             StorageError::Exists { .. } => ErrorReason::WriteConflict,
+            StorageError::Unknown { .. } => ErrorReason::OutcomeUnknown,
             // What is corrupt may be whole again when the store is mended.
             _ => ErrorReason::StoreUnavailable,
         };

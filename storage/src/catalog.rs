@@ -481,8 +481,17 @@ impl CatalogLog {
             let created = self.store.create(&path, bytes.clone()).await;
             // Its answer may have been lost; the bytes tell whose entry it is.
             let ours = matches!(created, Ok(true))
-                || self.store.get(&path, SMALL_BYTES).await?.is_some_and(|found| found == bytes);
+                || match (self.store.get(&path, SMALL_BYTES).await, &created) {
+                    (Ok(found), _) => found.is_some_and(|found| found == bytes),
+                    (Err(error), Err(_)) => return Err(StorageError::unknown(path, error)),
+                    (Err(error), Ok(_)) => return Err(error),
+                };
             if ours {
+                if created.is_err() {
+                    // It counts once it would outlive a crash.
+                    let synced = self.store.sync(&path).await;
+                    synced.map_err(|error| StorageError::unknown(path, error))?;
+                }
                 let mut next = CatalogState::clone(&state);
                 next.apply(entry, true)?;
                 return Ok(Arc::new(next));

@@ -20,6 +20,14 @@ pub enum StorageError {
         /// What the store says.
         source: object_store::Error,
     },
+    /// A write failed, and whether it took place, for good, is not known.
+    #[error("whether {path} was written is not known: {source}")]
+    Unknown {
+        /// What was written.
+        path: String,
+        /// What kept it from being known.
+        source: Box<StorageError>,
+    },
     /// The address does not name a store that this build can open.
     #[error("{url:?} is not a store: {why}")]
     Address {
@@ -92,6 +100,11 @@ impl StorageError {
     /// An error of what a file holds.
     pub(crate) fn corrupt(path: impl Into<String>, why: impl ToString) -> Self {
         Self::Corrupt { path: path.into(), why: why.to_string() }
+    }
+
+    /// An error of a write that may have taken place.
+    pub(crate) fn unknown(path: String, source: Self) -> Self {
+        Self::Unknown { path, source: Box::new(source) }
     }
 
     /// Whether a store behind a network does not answer: that says nothing of what is there. What a local directory

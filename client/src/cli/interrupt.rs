@@ -15,8 +15,22 @@ pub(crate) async fn interrupted() {
     tokio::select! {
         () = of(SignalKind::interrupt()) => {}
         () = of(SignalKind::terminate()) => {}
-        () = of(SignalKind::hangup()) => {}
+        // Who says nohup wants it to go on.
+        () = of(SignalKind::hangup()), if !ignores_hangup() => {}
     }
+}
+
+/// Whether whoever started this command has it ignore that its terminal goes.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    const SIGHUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").ok();
+    let ignored = status.as_deref().and_then(|status| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    // Default: where nothing tells, a terminal that goes ends nothing.
+    ignored.is_none_or(|mask| mask & SIGHUP != 0)
 }
 
 /// Waits until the command is to end. What it began is undone by whoever waits for this.

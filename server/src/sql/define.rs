@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use basalt_core::table::Table;
 use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
 use basalt_storage::Deletes;
 use tokio::runtime::Handle;
@@ -65,7 +66,7 @@ fn stored(alteration: Alteration) -> basalt_storage::Alteration {
 impl Tables {
     /// Makes an empty table.
     pub(super) async fn create(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
-        match self.created(table).await {
+        match self.created(table, false).await {
             Err(error) if if_not_exists && error.reason() == "TABLE_EXISTS" => Ok(()),
             done => done.map(Made::keep).map_err(carried),
         }
@@ -73,9 +74,9 @@ impl Tables {
 
     /// Makes a table, and begins to write its rows.
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
-        let made = self.created(table).await.map_err(carried)?;
-        self.asker.caller.authorise(Action::Write, Object::Table(&made.name)).map_err(carried)?;
-        let (reach, of) = (Arc::clone(&self.reach), made.name.clone());
+        let made = self.created(table, true).await.map_err(carried)?;
+        self.asker.caller.authorise(Action::Write, Object::Table(made.name())).map_err(carried)?;
+        let (reach, of) = (Arc::clone(&self.reach), made.name().to_owned());
         let pinned = self.on_runtime(async move { reach.find(&of, None).await }).await?;
         let _runtime = self.runtime.enter();
         let buffer = Buffer::open(&self.state, &self.asker, &pinned, Change::Insert);
@@ -83,8 +84,9 @@ impl Tables {
         Ok(Box::new(RowsWriter::of_new_table(&self.state, buffer, made, &self.runtime)))
     }
 
-    /// It goes on when the client is gone: what is in the store must be here. Then nobody takes what was made, and it goes.
-    async fn created(&self, table: NewTable) -> Result<Made> {
+    /// It goes on when the client is gone: what is in the store must be here. Then nobody takes what was made for a query, and
+    /// it goes, as long as nobody else has use for it.
+    async fn created(&self, table: NewTable, is_for_query: bool) -> Result<Made> {
         self.refuse_in_transaction("CREATE")?;
         self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
         // It is counted with the other tables once it is one of them.
@@ -96,7 +98,7 @@ impl Tables {
         let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
             let created = tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
-            created.map(|_| Made { state, name: table.name, runtime })
+            created.map(|table| Made { made: is_for_query.then_some((state, table)), runtime })
         }));
         created.await.map_err(|_| RequestError::internal())?
     }
@@ -160,35 +162,46 @@ impl Tables {
     }
 }
 
-/// A table that was made for a query; it goes when it is dropped before [`Made::keep`].
+/// A table that was made, perhaps for a query: then it goes when it is dropped before [`Made::keep`], if it is as it was made.
 #[derive(Debug)]
 pub(super) struct Made {
-    state: Arc<State>,
-    name: String,
+    /// `None`: it stays.
+    made: Option<(Arc<State>, Arc<Table>)>,
     runtime: Handle,
 }
 
 impl Made {
-    /// It has its rows.
+    /// It has its rows, or needs none.
     pub(super) fn keep(mut self) {
-        self.name.clear();
+        self.made = None;
+    }
+
+    fn name(&self) -> &str {
+        // Default: nobody asks for the name of what is kept.
+        self.made.as_ref().map_or("", |(_, table)| table.name())
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        if self.name.is_empty() {
-            return;
-        }
-        let (state, name) = (Arc::clone(&self.state), std::mem::take(&mut self.name));
+        let Some((state, made)) = self.made.take() else { return };
+        let token = state.running.token();
         self.runtime.spawn(async move {
-            if let Err(error) = state.tables.remove(&name).await {
+            let name = made.name();
+            // Others may have written to it, or have put another in its place.
+            let is_it = |table: Arc<Table>| table.id() == made.id() && table.snapshot().rows() == 0;
+            let removed = match state.catalog.get(name).is_ok_and(is_it) {
+                true => state.tables.remove(name).await.map(drop),
+                false => Ok(()),
+            };
+            if let Err(error) = removed {
                 tracing::warn!(
                     table = name,
                     error = error.message(),
                     "cannot drop a table that has no rows yet"
                 );
             }
+            drop(token);
         });
     }
 }

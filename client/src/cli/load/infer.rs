@@ -109,6 +109,9 @@ pub(super) fn columns(
         bytes_before += file.bytes;
     }
     for (name, guess) in all.names.iter().zip(&all.guesses) {
+        if guess.is_wanted && guess.number && guess.finite && guess.data_type() == DataType::Utf8 {
+            found.notes.push(format!("column {name:?} is text: no type of numbers holds all of its digits"));
+        }
         if options.wants(name) {
             found.fields.push(guess.field(name, all.rows));
         } else {
@@ -292,9 +295,7 @@ impl Guess {
                 // A number that no float holds, and a fraction that no integer does.
                 self.decimal().unwrap_or(DataType::Utf8)
             }
-            Self { number: true, fraction: true, .. } if self.beyond || !fits(-EXACT, EXACT) => {
-                DataType::Utf8
-            }
+            Self { number: true, fraction: true, .. } if !fits(-EXACT, EXACT) => DataType::Utf8,
             Self { number: true, fraction: true, .. } => DataType::Float64,
             Self { number: true, .. } if fits(i32::MIN.into(), i32::MAX.into()) => DataType::Int32,
             Self { number: true, .. } if fits(i64::MIN.into(), i64::MAX.into()) => DataType::Int64,
@@ -320,10 +321,14 @@ impl Guess {
 /// Whether no float is written so: neither in its fewest digits, nor in as many as these.
 fn is_beyond(text: &str, whole: usize, fraction: usize) -> bool {
     // So few digits are those of one float.
-    whole + fraction > f64::DIGITS as usize
-        && text
-            .parse::<f64>()
-            .is_ok_and(|float| format!("{float:.fraction$}").trim_start_matches('-') != padded(text))
+    if whole + fraction <= f64::DIGITS as usize {
+        return false;
+    }
+    let Ok(float) = text.parse::<f64>() else { return false };
+    let (digits, fewest) = (padded(text), float.abs().to_string());
+    // Every one of them has a point.
+    let is_fewest = digits.trim_end_matches('0').trim_end_matches('.') == fewest;
+    !is_fewest && format!("{:.fraction$}", float.abs()) != digits
 }
 
 /// A number without its sign, and with a digit before its point.
@@ -394,6 +399,9 @@ mod tests {
         check(&["0.10000000000000001", ".1", "0.1000000000000000055511151231257827"], "float64");
         check(&["-0.30000000000000004", "1234567.8901234567"], "float64");
         check(&["0.12345678901234567891"], "decimal(38,20)");
+        check(&["3.1000000000000000", "1e5"], "float64");
+        check(&["3.1000000000000000", "100.00000000000000000"], "float64");
+        check(&["0.12345678901234567891", "NaN"], "float64");
         check(&["9007199254740993", "1e3"], "utf8");
         check(&["9007199254740992", "0.25"], "float64");
         check(&["1", &"9".repeat(39)], "utf8");

@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc;
@@ -43,6 +43,7 @@ use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
     cli::interrupt::interrupted,
     client::Client,
+    convert::REFERENCES_KEY,
     error::{Error, ErrorReason},
     options::WriteOptions,
     table::{Deletes, Optimize, Retention, Table, TableDetails, TableOptions},
@@ -107,8 +108,8 @@ pub struct LoadArgs {
     #[arg(long)]
     pub skip_unsupported: bool,
 
-    /// In place of what a table of this name has: in one commit where the columns are the same, else the table is dropped
-    /// first, when the files were checked
+    /// In place of what a table of this name has: in one commit where the columns are the same (--schema says them, so that
+    /// they are), else the table is dropped first, when the files were checked
     #[arg(long)]
     pub replace: bool,
 
@@ -200,7 +201,12 @@ pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), Cl
             false => CliError::Interrupted,
         }),
     };
-    if outcome.is_err() && load.created {
+    if let Err(error) = &outcome
+        && load.created
+        && (!committing.load(Ordering::Relaxed) || wrote_nothing(error))
+        // Others may have written to it meanwhile.
+        && load.client.table_summary(&args.table).await.is_ok_and(|table| table.rows == 0)
+    {
         // The first error is the one to tell.
         let _ = load.client.drop_table_if_exists(&args.table).await;
     }
@@ -211,6 +217,16 @@ pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), Cl
         );
     }
     outcome
+}
+
+/// Whether an error of a commit says that the rows are not there.
+fn wrote_nothing(error: &CliError) -> bool {
+    match error {
+        CliError::Client(error) => {
+            error.server().is_some_and(|error| error.reason != ErrorReason::OutcomeUnknown)
+        }
+        _ => false,
+    }
 }
 
 struct Load<'a> {
@@ -259,8 +275,11 @@ impl Load<'_> {
                 eprintln!("note: the table's columns: {}", columns.join(", "));
             }
             let options = TableOptions { retention: kept, deletes, optimize: self.args.optimize };
-            self.client.create_table_with(table, &job.schema, &options).await?;
+            // It may be there as soon as it is asked for.
             self.created = true;
+            let created = self.client.create_table_with(table, &job.schema, &options).await;
+            self.created = created.is_ok();
+            created?;
         }
         let (committed, told) = self.write(&job, bytes, in_place).await?;
         (self.created, self.dropped) = (false, false);
@@ -282,7 +301,10 @@ impl Load<'_> {
                 // Rows without nulls fit a column that may have them.
                 let nullable = existing.is_nullable() == new.is_nullable()
                     || (existing.is_nullable() && schema.is_none());
-                nullable && existing.name() == new.name() && existing.data_type() == new.data_type()
+                let refers = |field: &Field| field.metadata().get(REFERENCES_KEY).cloned();
+                let refers_alike = schema.is_none() || refers(existing) == refers(new);
+                let is_alike = existing.name() == new.name() && existing.data_type() == new.data_type();
+                nullable && refers_alike && is_alike
             });
         *replace && fits && retention.is_none() && deletes.is_none() && optimize.is_none()
     }

@@ -86,3 +86,35 @@ async fn what_is_told_of_a_write_that_failed_is_true() {
     let (_server, client) = start(store.to_str().unwrap(), None).await;
     assert_eq!(values(&client).await, [1, 2, 3, 4, 4]);
 }
+
+/// A table is acknowledged, made or dropped, once that would outlive the machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_of_a_table_is_true() {
+    let disk = Disk::new();
+    let store = disk.root();
+    let (server, client) = start(store.to_str().unwrap(), Some(&disk)).await;
+    let schema = rows(0).schema();
+    client.create_table("t", &schema).await.unwrap();
+    disk.fail(Call::Sync, "*/catalog", rustix::io::Errno::IO);
+    assert_eq!(reason(client.create_table("u", &schema).await), "OUTCOME_UNKNOWN");
+    assert_eq!(reason(client.drop_table("t").await), "OUTCOME_UNKNOWN");
+    drop(server);
+    disk.lose(Loss::Most);
+    disk.heal();
+    let (server, client) = start(store.to_str().unwrap(), Some(&disk)).await;
+    let tables = client.list_tables().await.unwrap();
+    assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["t"]);
+
+    // What was acknowledged is there, whatever failed before it.
+    disk.fail(Call::Sync, "*/catalog", rustix::io::Errno::IO);
+    let made = client.create_table("u", &schema).await;
+    disk.heal();
+    if made.is_err() {
+        client.create_table_if_missing("u", &schema).await.unwrap();
+    }
+    client.create_table("v", &schema).await.unwrap();
+    drop(server);
+    disk.lose(Loss::Most);
+    let (_server, client) = start(store.to_str().unwrap(), None).await;
+    assert_eq!(client.list_tables().await.unwrap().len(), 3);
+}
