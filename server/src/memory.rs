@@ -24,6 +24,7 @@ use tokio::{
 };
 
 pub(crate) use self::account::Account;
+use self::account::Hold;
 use crate::{limits, status::RequestError};
 
 /// What memory is held for.
@@ -321,12 +322,10 @@ impl Memory for Shared {
     fn grow(&self, taken: usize, more: usize) -> basalt_core::error::Result<()> {
         let (pool, share) = (&self.pool, self.pool.limit / limits::QUERY_MEMORY_PART);
         let all = (taken as u64).saturating_add(more as u64);
-        if let Some(account) = &self.account {
-            account.take(more as u64, all).map_err(|refused| {
-                let error = Error::new(ErrorKind::MemoryLimit, refused.message());
-                if refused.is_retryable() { error.passing() } else { error }
-            })?;
-        }
+        let hold = Hold::of(self.account.as_ref(), more as u64, all).map_err(|refused| {
+            let error = Error::new(ErrorKind::MemoryLimit, refused.message());
+            if refused.is_retryable() { error.passing() } else { error }
+        })?;
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
             let rule = format!("of its {} a query that holds more than {share} leaves as much to others", pool.limit);
@@ -338,12 +337,11 @@ impl Memory for Shared {
                 format!("the query needs {all} bytes of memory, with which the server would hold {held}; {rule}")
             };
             let error = Error::new(ErrorKind::MemoryLimit, message);
-            if let Some(account) = &self.account {
-                account.give_back(more as u64);
-            }
             // What others hold they give back.
             if never { error } else { error.passing() }
-        })
+        })?;
+        hold.keep();
+        Ok(())
     }
 
     fn shrink(&self, bytes: usize) {
@@ -372,8 +370,9 @@ impl Reservation {
         self
     }
 
-    fn take(&self, bytes: u64) -> Result<(), RequestError> {
-        self.account.as_ref().map_or(Ok(()), |account| account.take(bytes, self.bytes + bytes))
+    /// What its account holds as soon as the pool has it.
+    fn hold(&self, growth: u64) -> Result<Hold<'_>, RequestError> {
+        Hold::of(self.account.as_ref(), growth, self.bytes + growth)
     }
 
     /// Memory goes back to the pool, and with it to whoever waits for some.
@@ -394,14 +393,12 @@ impl Reservation {
         if bytes < self.bytes {
             self.give_back(self.bytes - bytes);
         } else if bytes > self.bytes {
-            self.take(bytes - self.bytes)?;
+            let hold = self.hold(bytes - self.bytes)?;
             let grown = self.pool.grow(self.consumer, bytes - self.bytes);
-            if let (Err(_), Some(account)) = (&grown, &self.account) {
-                account.give_back(bytes - self.bytes);
-            }
             // What others hold they give back; what is more than all there is will never fit.
             let fits = bytes <= self.pool.most(self.consumer);
             grown.map_err(|refused| if fits { refused.retryable() } else { refused })?;
+            hold.keep();
         }
         self.bytes = bytes;
         Ok(())
@@ -423,14 +420,13 @@ impl Reservation {
 
     fn try_set_by(&mut self, bytes: u64, grow: impl FnOnce(Consumer, u64) -> bool) -> bool {
         let fits = match bytes.checked_sub(self.bytes) {
-            Some(growth) => {
-                let grows = self.take(growth).is_ok();
-                let grown = grows && grow(self.consumer, growth);
-                if let (true, false, Some(account)) = (grows, grown, &self.account) {
-                    account.give_back(growth);
+            Some(growth) => match self.hold(growth) {
+                Ok(hold) if grow(self.consumer, growth) => {
+                    hold.keep();
+                    true
                 }
-                grown
-            }
+                _ => false,
+            },
             None => {
                 self.give_back(self.bytes - bytes);
                 true

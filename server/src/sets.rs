@@ -109,21 +109,9 @@ impl Sets {
         }
     }
 
-    /// Keeps a set for nobody.
-    #[cfg(test)]
-    pub(crate) fn keep(
-        &self,
-        set: KeptSet,
-        pin: Option<Arc<VersionPin>>,
-        time: Duration,
-        now: Instant,
-    ) -> Result<(Handle, Duration), RequestError> {
-        self.keep_for(None, set, pin, time, now)
-    }
-
     /// Keeps a set for `time`, shortened to the limit, for somebody who may hold so much memory. One that is kept already
     /// stays for at least that long. The answer is its handle and the time that it has left.
-    pub(crate) fn keep_for(
+    pub(crate) fn keep(
         &self,
         account: Option<Arc<Account>>,
         set: KeptSet,
@@ -274,7 +262,7 @@ mod tests {
     #[test]
     fn a_set_is_there_until_its_time_is_over() {
         let ((sets, memory), start) = (two(), Instant::now());
-        let (handle, left) = sets.keep(set(&[1]), None, MINUTE, start).unwrap();
+        let (handle, left) = sets.keep(None, set(&[1]), None, MINUTE, start).unwrap();
         assert_eq!(left, MINUTE);
         let last = start + MINUTE - Duration::from_millis(1);
         let (kept, left) = sets.get(&handle, last).unwrap();
@@ -284,17 +272,17 @@ mod tests {
         assert_eq!((sets.entries.lock().unwrap().bytes, memory.held()), (0, 0));
         assert_eq!(sets.get(&handle[1..], start).unwrap_err().reason(), "SIP_NOT_FOUND");
 
-        let (_, left) = sets.keep(set(&[1]), None, Duration::MAX, start).unwrap();
+        let (_, left) = sets.keep(None, set(&[1]), None, Duration::MAX, start).unwrap();
         assert_eq!(left, limits::MAX_KEEP);
     }
 
     #[test]
     fn keeping_again_renews() {
         let ((sets, _), start) = (two(), Instant::now());
-        let (handle, _) = sets.keep(set(&[1]), None, MINUTE, start).unwrap();
+        let (handle, _) = sets.keep(None, set(&[1]), None, MINUTE, start).unwrap();
         let half = start + MINUTE / 2;
-        assert_eq!(sets.keep(set(&[1]), None, MINUTE, half).unwrap(), (handle, MINUTE));
-        assert_eq!(sets.keep(set(&[1]), None, MINUTE / 4, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.keep(None, set(&[1]), None, MINUTE, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.keep(None, set(&[1]), None, MINUTE / 4, half).unwrap(), (handle, MINUTE));
         assert_eq!(sets.entries.lock().unwrap().bytes, set(&[1]).bytes());
         assert!(sets.get(&handle, start + MINUTE).is_ok());
         assert!(sets.get(&handle, half + MINUTE).is_err());
@@ -304,20 +292,25 @@ mod tests {
     #[test]
     fn the_quota_holds_and_what_is_over_makes_room() {
         let ((sets, memory), start) = (two(), Instant::now());
-        let (first, _) = sets.keep(set(&[1]), None, MINUTE, start).unwrap();
-        let (second, _) = sets.keep(set(&[2]), None, 2 * MINUTE, start).unwrap();
-        let full = sets.keep(set(&[3]), None, MINUTE, start).unwrap_err();
+        let (first, _) = sets.keep(None, set(&[1]), None, MINUTE, start).unwrap();
+        let (second, _) = sets.keep(None, set(&[2]), None, 2 * MINUTE, start).unwrap();
+        let full = sets.keep(None, set(&[3]), None, MINUTE, start).unwrap_err();
         assert_eq!(full.reason(), "SIP_QUOTA");
         assert_eq!(memory.held(), sets.quota());
-        assert!(sets.keep(set(&[2]), None, MINUTE, start).is_ok(), "no room is needed for what is there");
+        assert!(
+            sets.keep(None, set(&[2]), None, MINUTE, start).is_ok(),
+            "no room is needed for what is there"
+        );
 
-        sets.keep(set(&[3]), None, MINUTE, start + MINUTE).unwrap();
+        sets.keep(None, set(&[3]), None, MINUTE, start + MINUTE).unwrap();
         assert!(sets.get(&first, start + MINUTE).is_err());
         assert!(sets.delete(&second, start + MINUTE));
         assert!(!sets.delete(&second, start + MINUTE));
         sets.purge(start + 2 * MINUTE);
         assert_eq!(memory.held(), 0);
-        assert!(sets.keep(set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()), None, MINUTE, start).is_ok());
+        assert!(
+            sets.keep(None, set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()), None, MINUTE, start).is_ok()
+        );
     }
 
     #[test]
@@ -326,9 +319,9 @@ mod tests {
         let sets = Sets::new(u64::MAX, Arc::clone(&memory));
         let (now, mut write) = (Instant::now(), memory.reserve(Consumer::Writes));
         write.set(1).unwrap();
-        assert_eq!(sets.keep(set(&[1]), None, MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!(sets.keep(None, set(&[1]), None, MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
         drop(write);
-        sets.keep(set(&[1]), None, MINUTE, now).unwrap();
+        sets.keep(None, set(&[1]), None, MINUTE, now).unwrap();
         assert_eq!(memory.reserve(Consumer::Writes).set(1).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 

@@ -24,6 +24,17 @@ impl Memory {
         }
     }
 
+    /// The bytes that it is.
+    ///
+    /// # Errors
+    /// It is a share.
+    pub fn bytes(self) -> Result<u64, String> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Share(_) => Err("it is bytes such as \"10GiB\", no share".to_owned()),
+        }
+    }
+
     /// In bytes, where shares are of this machine's memory (or of the least limit of its control groups).
     ///
     /// # Errors
@@ -109,10 +120,7 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
 
 /// Reads bytes from a text such as "10GiB", for serde.
 pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    match Memory::deserialize(deserializer)? {
-        Memory::Bytes(bytes) => Ok(bytes),
-        Memory::Share(_) => Err(D::Error::custom("it is bytes such as \"10GiB\", no share")),
-    }
+    Memory::deserialize(deserializer)?.bytes().map_err(D::Error::custom)
 }
 
 /// The same of what may be missing.

@@ -214,8 +214,21 @@ const WRITES: [(&str, &str); 6] = [
 /// Statements that write none.
 const DEFINITIONS: [(&str, &str); 3] = [("create", "created"), ("drop", "dropped"), ("alter", "altered")];
 
+/// Statements that change nothing.
+const READS: [&str; 8] = ["select", "with", "values", "from", "table", "explain", "show", "describe"];
+
+/// The error of a statement that was stopped.
+pub(super) fn stopped(sql: &str) -> CliError {
+    let word = first_word(sql);
+    match READS.iter().any(|reads| word.eq_ignore_ascii_case(reads)) {
+        true => CliError::Cancelled,
+        false => CliError::GivenUp,
+    }
+}
+
 fn first_word(sql: &str) -> &str {
-    sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
+    let begins = |c: char| c == '(' || c.is_whitespace();
+    sql.trim_start_matches(begins).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
 /// Whether an answer says how many rows a statement has written.

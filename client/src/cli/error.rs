@@ -69,19 +69,6 @@ impl CliError {
         Self::Input(message.into())
     }
 
-    /// The user pressed Ctrl-C while a statement ran.
-    pub(crate) fn stopped(sql: &str) -> Self {
-        const READS: [&str; 8] = ["select", "with", "values", "from", "table", "explain", "show", "describe"];
-        let first = sql
-            .trim_start_matches(|c: char| c == '(' || c.is_whitespace())
-            .split(|c: char| !c.is_ascii_alphabetic())
-            .next();
-        match first.is_some_and(|word| READS.iter().any(|reads| word.eq_ignore_ascii_case(reads))) {
-            true => Self::Cancelled,
-            false => Self::GivenUp,
-        }
-    }
-
     /// The exit code that goes with it.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

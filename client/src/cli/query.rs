@@ -60,7 +60,7 @@ pub struct QueryArgs {
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     tokio::select! {
         done = answered(args, connect) => done,
-        _ = tokio::signal::ctrl_c() => Err(CliError::stopped(&args.sql)),
+        _ = tokio::signal::ctrl_c() => Err(answer::stopped(&args.sql)),
     }
 }
 

@@ -52,10 +52,7 @@ pub(crate) struct NewArgs {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    match text.parse()? {
-        Memory::Bytes(bytes) => Ok(bytes),
-        Memory::Share(_) => Err("it is bytes such as 2GiB, no share".to_owned()),
-    }
+    text.parse::<Memory>()?.bytes()
 }
 
 /// Runs a command.

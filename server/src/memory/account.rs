@@ -1,6 +1,9 @@
 //! How much memory the owner of a key may hold at once, at one server: its queries, writes and kept sets together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use basalt_proto::v1::ErrorReason;
 
@@ -20,7 +23,7 @@ impl Account {
     }
 
     /// Holds more, for one that would hold so much in all; nothing if that is too much.
-    pub(super) fn take(&self, bytes: u64, all: u64) -> Result<(), RequestError> {
+    fn hold(&self, bytes: u64, all: u64) -> Result<(), RequestError> {
         let more = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.most);
         let Err(held) = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
             return Ok(());
@@ -39,10 +42,38 @@ impl Account {
     }
 }
 
+/// What an account has begun to hold: it is given back where the pool has not got it.
+#[derive(Debug)]
+pub(super) struct Hold<'a> {
+    /// `None`: nobody counts.
+    account: Option<&'a Account>,
+    bytes: u64,
+}
+
+impl<'a> Hold<'a> {
+    /// So much more, for one that would hold so much in all; an error if that is too much.
+    pub(super) fn of(account: Option<&'a Arc<Account>>, bytes: u64, all: u64) -> Result<Self, RequestError> {
+        let account = account.map(Arc::as_ref);
+        account.map_or(Ok(()), |account| account.hold(bytes, all))?;
+        Ok(Self { account, bytes })
+    }
+
+    /// The pool has it, too.
+    pub(super) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        if let Some(account) = self.account {
+            account.give_back(self.bytes);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::memory::{Consumer, MemoryPool};
 

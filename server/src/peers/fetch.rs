@@ -79,7 +79,7 @@ pub(crate) async fn set(server: &Server, handle: &[u8], deadline: Instant) {
             // Where there is no room for it, the request that needs it says so.
             // The other node has pinned its version; this one's pin goes on when that one is gone.
             let pin = Sets::pin(&server.tables, &set.scope).await.ok().flatten();
-            if let Err(error) = server.sets.keep_for(None, set, pin, left, Instant::now()) {
+            if let Err(error) = server.sets.keep(None, set, pin, left, Instant::now()) {
                 tracing::warn!(reason = error.reason(), "a set of another node is not kept");
             }
             return;

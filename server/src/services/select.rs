@@ -131,7 +131,7 @@ fn finish(
     }
     if request.keep_ms > 0 {
         let (set, time) = (KeptSet { scope, sip: Arc::new(sip) }, Duration::from_millis(request.keep_ms));
-        let (handle, left) = state.sets.keep_for(account, set, pin, time, Instant::now())?;
+        let (handle, left) = state.sets.keep(account, set, pin, time, Instant::now())?;
         (answer.handle, answer.expires_ms) = (handle.to_vec(), millis(left));
     }
     answer.statistics = Some(convert::statistics(&statistics, arrived, started));

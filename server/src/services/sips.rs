@@ -69,7 +69,7 @@ impl Sips {
                 ms => Duration::from_millis(ms),
             };
             let (handle, left) =
-                state.sets.keep_for(account, KeptSet { scope, sip }, pin, time, Instant::now())?;
+                state.sets.keep(account, KeptSet { scope, sip }, pin, time, Instant::now())?;
             Ok(pb::PutSipResponse { handle: handle.to_vec(), expires_ms: millis(left), cardinality })
         };
         let answer = self.0.cpu.query(self.0.deadline(call)?, self.0.control_of(call.caller()), put).await?;

@@ -66,17 +66,19 @@ fn stored(alteration: Alteration) -> basalt_storage::Alteration {
 impl Tables {
     /// Makes an empty table.
     pub(super) async fn create(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
-        match self.created(table, false).await {
+        match self.created(table, drop).await {
             Err(error) if if_not_exists && error.reason() == "TABLE_EXISTS" => Ok(()),
-            done => done.map(Made::keep).map_err(carried),
+            done => done.map_err(carried),
         }
     }
 
     /// Makes a table, and begins to write its rows.
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
-        let made = self.created(table, true).await.map_err(carried)?;
-        self.asker.caller.authorise(Action::Write, Object::Table(made.name())).map_err(carried)?;
-        let (reach, of) = (Arc::clone(&self.reach), made.name().to_owned());
+        let (state, runtime, name) = (Arc::clone(&self.state), self.runtime.clone(), table.name.clone());
+        let made = self.created(table, |table| Made { state, table: Some(table), runtime }).await;
+        let made = made.map_err(carried)?;
+        self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
+        let (reach, of) = (Arc::clone(&self.reach), name);
         let pinned = self.on_runtime(async move { reach.find(&of, None).await }).await?;
         let _runtime = self.runtime.enter();
         let buffer = Buffer::open(&self.state, &self.asker, &pinned, Change::Insert);
@@ -84,9 +86,12 @@ impl Tables {
         Ok(Box::new(RowsWriter::of_new_table(&self.state, buffer, made, &self.runtime)))
     }
 
-    /// It goes on when the client is gone: what is in the store must be here. Then nobody takes what was made for a query, and
-    /// it goes, as long as nobody else has use for it.
-    async fn created(&self, table: NewTable, is_for_query: bool) -> Result<Made> {
+    /// It goes on when the client is gone: what is in the store must be here. What `made` makes of the table is dropped then.
+    async fn created<T: Send + 'static>(
+        &self,
+        table: NewTable,
+        made: impl FnOnce(Arc<Table>) -> T + Send + 'static,
+    ) -> Result<T> {
         self.refuse_in_transaction("CREATE")?;
         self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
         // It is counted with the other tables once it is one of them.
@@ -94,11 +99,10 @@ impl Tables {
         held.set(schema_bytes(&table.schema))?;
         let (tables, token) = (Arc::clone(&self.state.tables), self.state.running.token());
         let deletes = if table.rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
-        let (state, runtime) = (Arc::clone(&self.state), self.runtime.clone());
         let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
             let created = tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
-            created.map(|table| Made { made: is_for_query.then_some((state, table)), runtime })
+            created.map(made)
         }));
         created.await.map_err(|_| RequestError::internal())?
     }
@@ -162,29 +166,26 @@ impl Tables {
     }
 }
 
-/// A table that was made, perhaps for a query: then it goes when it is dropped before [`Made::keep`], if it is as it was made.
+/// A table that was made for a query; it goes when it is dropped before [`Made::keep`], if it is as it was made.
 #[derive(Debug)]
 pub(super) struct Made {
+    state: Arc<State>,
     /// `None`: it stays.
-    made: Option<(Arc<State>, Arc<Table>)>,
+    table: Option<Arc<Table>>,
     runtime: Handle,
 }
 
 impl Made {
-    /// It has its rows, or needs none.
+    /// It has its rows.
     pub(super) fn keep(mut self) {
-        self.made = None;
-    }
-
-    fn name(&self) -> &str {
-        // Default: nobody asks for the name of what is kept.
-        self.made.as_ref().map_or("", |(_, table)| table.name())
+        self.table = None;
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        let Some((state, made)) = self.made.take() else { return };
+        let Some(made) = self.table.take() else { return };
+        let state = Arc::clone(&self.state);
         let token = state.running.token();
         self.runtime.spawn(async move {
             let name = made.name();

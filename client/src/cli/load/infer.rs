@@ -65,17 +65,14 @@ pub(super) fn columns(
                 Some(Ok(record)) => {
                     all.rows += 1;
                     for (&place, (cell, kind)) in places.iter().zip(record.fields().zip(record.kinds())) {
-                        let guess = &mut all.guesses[place];
-                        let before = *guess;
-                        guess.see(cell, kind, options);
-                        if guess.lost.is_some_and(|values| values >= MANY && before.lost.is_none()) {
+                        if let Some((values, was)) = all.guesses[place].see(cell, kind, options) {
                             let shown = String::from_utf8_lossy(&cell[..cell.len().min(40)]).into_owned();
-                            let (name, was) = (&all.names[place], type_name(&before.data_type()));
+                            let (name, was) = (&all.names[place], type_name(&was));
                             found.notes.push(format!(
                                 "column {name:?} is text, for {shown:?} in row {} of {}; the {} values before are {was}",
                                 seen + 1,
                                 file.name(),
-                                human::count(before.values),
+                                human::count(values),
                             ));
                         }
                     }
@@ -175,8 +172,6 @@ struct Guess {
     time: bool,
     min: i128,
     max: i128,
-    /// How many values had a type in common before one that has none with them.
-    lost: Option<u64>,
 }
 
 impl Default for Guess {
@@ -194,7 +189,6 @@ impl Default for Guess {
             fraction: false,
             inexact: false,
             beyond: false,
-            lost: None,
             scale: 0,
             whole: 0,
             date: true,
@@ -207,28 +201,40 @@ impl Default for Guess {
 }
 
 impl Guess {
-    fn see(&mut self, cell: &[u8], kind: Kind, options: &Options) {
+    /// Takes a cell in. Where that alone has no type in common with many values before: how many, and what they are.
+    fn see(&mut self, cell: &[u8], kind: Kind, options: &Options) -> Option<(u64, DataType)> {
         if !self.is_wanted {
-            return;
+            return None;
         }
         self.cells += 1;
         match kind {
-            Kind::Null => return self.nulls = true,
-            Kind::Csv if options.is_null(cell, true) => return self.nulls = true,
-            Kind::Csv if options.is_null_but_text(cell) => return self.nulls_but_text = true,
-            // A string is no number, whatever it says.
-            Kind::Text => (self.bool, self.number) = (false, false),
-            Kind::Csv | Kind::Bare => {}
+            Kind::Null => {
+                self.nulls = true;
+                return None;
+            }
+            Kind::Csv if options.is_null(cell, true) => {
+                self.nulls = true;
+                return None;
+            }
+            Kind::Csv if options.is_null_but_text(cell) => {
+                self.nulls_but_text = true;
+                return None;
+            }
+            Kind::Text | Kind::Csv | Kind::Bare => {}
         }
         self.seen = true;
+        let Self { bool, number, date, timestamp, time, values, .. } = *self;
+        // A string is no number, whatever it says.
+        if matches!(kind, Kind::Text) {
+            (self.bool, self.number) = (false, false);
+        }
         if !self.has_type() {
-            return;
+            return None;
         }
         self.values += 1;
         self.narrow(cell, options);
-        if !self.has_type() {
-            self.lost = Some(self.values - 1);
-        }
+        let was = Self { bool, number, date, timestamp, time, ..*self };
+        (!self.has_type() && values >= MANY).then(|| (values, was.data_type()))
     }
 
     /// Whether it can be anything but text.

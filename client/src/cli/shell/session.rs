@@ -134,7 +134,7 @@ impl Session {
         };
         let done = tokio::select! {
             done = work => done,
-            _ = tokio::signal::ctrl_c() => Err(CliError::stopped(sql)),
+            _ = tokio::signal::ctrl_c() => Err(answer::stopped(sql)),
         };
         drop(waiting);
         if let Some(done) = done?.filter(|_| self.shows_time) {

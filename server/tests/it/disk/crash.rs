@@ -67,15 +67,43 @@ pub(super) struct Crash {
     pub(super) lost: usize,
 }
 
+/// What follows from the number of a crash: where it is, what of the disk's losses it has, and what else is by chance.
+pub(super) struct Choice {
+    pub(super) loss: u32,
+    pub(super) chance: StdRng,
+    point: Point,
+    nth: u64,
+    name: String,
+}
+
+impl Choice {
+    pub(super) fn of(points: &[Point], number: u64, losses: u32) -> Self {
+        let mut chance = StdRng::seed_from_u64(number);
+        let point = points.choose(&mut chance).unwrap().clone();
+        let nth = chance.random_range(1..=point.times);
+        let loss = chance.random_range(0..losses);
+        let name = format!("crash {number}, {point:?} {nth}, loss {loss}");
+        Self { loss, chance, point, nth, name }
+    }
+
+    /// A process on the disk ends there.
+    pub(super) fn order(&self, disk: &Disk) {
+        disk.end_at(self.point.call, self.point.paths, self.point.moment, self.nth);
+    }
+
+    /// What is wrong, and with which crash.
+    pub(super) fn tells(&self) -> impl Fn(String) -> String + use<> {
+        let name = self.name.clone();
+        move |what| format!("{name}: {what}")
+    }
+}
+
 async fn crash(points: Vec<Point>, number: u64) -> Result<Crash, String> {
-    let mut chance = StdRng::seed_from_u64(number);
-    let point = points.choose(&mut chance).unwrap();
-    let nth = chance.random_range(1..=point.times);
-    let loss = chance.random_range(0..3);
-    let told = |what: String| format!("crash {number}, {point:?} {nth}, loss {loss}: {what}");
+    let mut choice = Choice::of(&points, number, 3);
+    let told = choice.tells();
 
     let disk = Disk::new();
-    disk.end_at(point.call, point.paths, point.moment, nth);
+    choice.order(&disk);
     let mut crash = Crash::default();
     let (mut model, mut pending) = (Model::default(), None);
     let all = steps();
@@ -94,10 +122,10 @@ async fn crash(points: Vec<Point>, number: u64) -> Result<Crash, String> {
         }
     }
     disk.end_never();
-    crash.lost += disk.lose(match loss {
+    crash.lost += disk.lose(match choice.loss {
         0 => Loss::Nothing,
         1 => Loss::Most,
-        _ => Loss::Some(&mut chance),
+        _ => Loss::Some(&mut choice.chance),
     });
 
     let (server, client) = start(&disk).await.unwrap();

@@ -9,11 +9,10 @@ use std::{
 };
 
 use basalt_client::Client;
-use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{
     Disk, Loss,
-    crash::{Crash, Point, asked, crashes, points},
+    crash::{Choice, Crash, Point, asked, crashes, points},
     killed::{Running, start_on},
     life::{Model, Step, later, place, run, steps},
 };
@@ -100,14 +99,11 @@ impl Nodes {
 }
 
 async fn crash(points: Vec<Point>, number: u64) -> Result<Crash, String> {
-    let mut chance = StdRng::seed_from_u64(number);
-    let point = points.choose(&mut chance).unwrap();
-    let nth = chance.random_range(1..=point.times);
-    let loss = chance.random_range(0..4);
-    let told = |what: String| format!("crash {number}, {point:?} {nth}, loss {loss}: {what}");
+    let mut choice = Choice::of(&points, number, 4);
+    let told = choice.tells();
 
     let mut nodes = Nodes::new();
-    nodes.disk.end_at(point.call, point.paths, point.moment, nth);
+    choice.order(&nodes.disk);
     let mut crash = Crash::default();
     nodes.start().await;
     let (mut model, mut pending) = (Model::default(), None);
@@ -116,7 +112,7 @@ async fn crash(points: Vec<Point>, number: u64) -> Result<Crash, String> {
         if run(client, &nodes.disk, &model, number, step).await.is_err() {
             crash.ended = true;
             // The machine dies with it.
-            if loss > 1 {
+            if choice.loss > 1 {
                 pending = Some((number, step.clone()));
                 break;
             }
@@ -126,16 +122,16 @@ async fn crash(points: Vec<Point>, number: u64) -> Result<Crash, String> {
         nodes.read(number + 1, &model, false).await.map_err(|e| told(format!("after {step:?} {e}")))?;
     }
     nodes.disk.end_never();
-    if loss < 2 {
+    if choice.loss < 2 {
         nodes.nodes.retain_mut(|node| node.as_mut().is_none_or(|(server, _)| server.runs()));
         nodes.nodes.resize_with(NODES, || None);
         nodes.read(0, &model, true).await.map_err(|e| told(format!("before they start again {e}")))?;
     }
     nodes.nodes.iter_mut().for_each(|node| *node = None);
-    crash.lost += nodes.disk.lose(match loss {
+    crash.lost += nodes.disk.lose(match choice.loss {
         0 | 1 => Loss::Nothing,
         2 => Loss::Most,
-        _ => Loss::Some(&mut chance),
+        _ => Loss::Some(&mut choice.chance),
     });
 
     nodes.start().await;
