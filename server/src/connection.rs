@@ -8,7 +8,12 @@ use std::sync::{
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::{class::ByClass, limits};
+use crate::{
+    class::{ByClass, Class},
+    cpu::{Cpu, Permit},
+    limits,
+    status::RequestError,
+};
 
 /// See the module. Its requests share it.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(crate) struct Connection {
     pub(crate) answers: ByClass<Arc<Semaphore>>,
     /// Queries that have not begun to be answered.
     asking: AtomicUsize,
+    /// What was turned away of them.
+    turned_away: Mutex<Option<TurnedAway>>,
     /// Answers that were given up unread and whose last message it still has to take.
     abandoned: AtomicUsize,
     activity: Mutex<Activity>,
@@ -43,6 +50,7 @@ impl Connection {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             answers: ByClass::new(answers(), answers()),
             asking: AtomicUsize::new(0),
+            turned_away: Mutex::new(None),
             abandoned: AtomicUsize::new(0),
             activity: Mutex::new(Activity { requests: 0, last: Instant::now(), is_leaving: false }),
             leave: CancellationToken::new(),
@@ -59,6 +67,51 @@ impl Connection {
     pub(crate) fn asks(self: &Arc<Self>) -> Asking {
         let before = self.asking.fetch_add(1, Ordering::Relaxed);
         Asking { connection: Arc::clone(self), is_alone: before == 0 }
+    }
+
+    /// Whether a query that comes now is turned away before it is read. To read and bind it, and so to see whether it is one of
+    /// those that need no turn, costs more than many a query does: where queries of this connection were turned away one
+    /// after the other, the next ones are taken for their like, but for one in some.
+    pub(crate) fn is_turned_away(&self, cpu: &Cpu) -> bool {
+        if self.asking.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut turned_away = self.turned_away();
+        let known = turned_away.as_mut().filter(|known| {
+            known.queries >= limits::ALIKE_QUERIES && known.last.elapsed() < limits::ALIKE_FOR
+        });
+        let Some(known) = known.filter(|known| cpu.is_crowded(known.class)) else { return false };
+        known.unread += 1;
+        !known.unread.is_multiple_of(limits::ALIKE_UNREAD)
+    }
+
+    /// Waits for the permit of a class. A query that is the only one of its connection is not turned away for others that
+    /// wait.
+    pub(crate) async fn admit(
+        &self,
+        cpu: &Cpu,
+        class: Class,
+        deadline: Instant,
+        is_alone: bool,
+    ) -> Result<Permit, RequestError> {
+        let permit = cpu.admit(class, deadline, is_alone).await;
+        if permit.as_ref().is_err_and(|error| error.reason() == OVERLOADED) {
+            let (mut turned_away, last) = (self.turned_away(), Instant::now());
+            match turned_away.as_mut().filter(|known| known.class == class) {
+                Some(known) => (known.queries, known.last) = (known.queries.saturating_add(1), last),
+                None => *turned_away = Some(TurnedAway { class, queries: 1, last, unread: 0 }),
+            }
+        }
+        permit
+    }
+
+    /// A query needed no turn among the long ones: others of this connection may be like it.
+    pub(crate) fn was_light(&self) {
+        *self.turned_away() = None;
+    }
+
+    fn turned_away(&self) -> MutexGuard<'_, Option<TurnedAway>> {
+        self.turned_away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request is under way as long as this is there; `None`: the connection is leaving, and has given its place away.
@@ -125,6 +178,19 @@ impl Connection {
     }
 }
 
+/// The reason of who is turned away.
+const OVERLOADED: &str = "OVERLOADED";
+
+/// Queries of one class that were turned away, with none in between that needed no turn.
+#[derive(Debug)]
+struct TurnedAway {
+    class: Class,
+    queries: u32,
+    last: Instant,
+    /// Turned away since without being read.
+    unread: u32,
+}
+
 /// A request under way.
 #[derive(Debug)]
 pub(crate) struct Visit(Arc<Connection>);
@@ -146,13 +212,85 @@ pub(crate) struct Asking {
 
 impl Asking {
     /// Whether there was no other one on its connection when it came.
+    #[cfg(feature = "sql")]
     pub(crate) fn is_alone(&self) -> bool {
         self.is_alone
+    }
+
+    /// Waits for the permit of a class, as [`Connection::admit`] does.
+    pub(crate) async fn admit(
+        &self,
+        cpu: &Cpu,
+        class: Class,
+        deadline: Instant,
+    ) -> Result<Permit, RequestError> {
+        self.connection.admit(cpu, class, deadline, self.is_alone).await
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
         self.connection.asking.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        task::{JoinSet, yield_now},
+        time::advance,
+    };
+
+    use super::*;
+    use crate::environment::process;
+
+    #[tokio::test(start_paused = true)]
+    async fn queries_like_those_that_are_turned_away_are_not_read() {
+        let cpu = Arc::new(Cpu::new(1, 1, process()).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // A turn takes 20 ms, and 20 wait.
+        let first = cpu.admit(Class::Long, deadline, true).await;
+        advance(Duration::from_millis(20)).await;
+        drop(first);
+        let held = cpu.admit(Class::Long, deadline, true).await;
+        let mut waiting = JoinSet::new();
+        for _ in 0..20 {
+            let cpu = Arc::clone(&cpu);
+            waiting.spawn(async move { cpu.admit(Class::Long, deadline, true).await.map(drop) });
+        }
+        yield_now().await;
+        advance(limits::QUEUE_WINDOW).await;
+
+        let (flooding, other) = (Connection::new(), Connection::new());
+        let (asking, _other) = (flooding.asks(), other.asks());
+        let turn_away = async || {
+            for _ in 0..limits::ALIKE_QUERIES {
+                assert!(!flooding.is_turned_away(&cpu), "few say nothing");
+                flooding.admit(&cpu, Class::Long, deadline, false).await.unwrap_err();
+            }
+            assert!(flooding.is_turned_away(&cpu));
+        };
+        turn_away().await;
+        let unread = (1..2 * limits::ALIKE_UNREAD).filter(|_| flooding.is_turned_away(&cpu)).count();
+        assert_eq!(unread, 2 * limits::ALIKE_UNREAD as usize - 3, "one in {}", limits::ALIKE_UNREAD);
+        assert!(!other.is_turned_away(&cpu), "it has asked nothing of the kind");
+
+        flooding.was_light();
+        turn_away().await;
+        advance(limits::ALIKE_FOR).await;
+        assert!(!flooding.is_turned_away(&cpu), "that is long ago");
+
+        flooding.was_light();
+        turn_away().await;
+        drop(asking);
+        assert!(!flooding.is_turned_away(&cpu), "it is the only question");
+
+        let _asking = flooding.asks();
+        assert!(flooding.is_turned_away(&cpu));
+        waiting.shutdown().await;
+        drop(held);
+        assert!(!flooding.is_turned_away(&cpu), "nobody waits");
     }
 }

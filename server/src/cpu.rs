@@ -253,12 +253,19 @@ impl Cpu {
         match self.lane(class).permits.take(until, Ask::New { class, is_alone }).await {
             Ok(held) => Ok(Permit { class, _held: held }),
             Err(Refused::Late) if until == deadline => Err(RequestError::deadline()),
-            Err(_) => {
-                let message = format!("{} queries run and others wait; try again later", self.concurrent);
-                Err(RequestError::new(ErrorReason::Overloaded, message)
-                    .with("concurrent_queries", self.concurrent as u64))
-            }
+            Err(_) => Err(self.overloaded()),
         }
+    }
+
+    /// Whether a query of a class that comes now is turned away, unless it is the only question of its connection.
+    pub(crate) fn is_crowded(&self, class: Class) -> bool {
+        self.lane(class).permits.is_crowded(class)
+    }
+
+    /// Why a query is turned away.
+    pub(crate) fn overloaded(&self) -> RequestError {
+        let message = format!("{} queries run and others wait; try again later", self.concurrent);
+        RequestError::new(ErrorReason::Overloaded, message).with("concurrent_queries", self.concurrent as u64)
     }
 }
 

@@ -3,10 +3,12 @@
 //! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
 
 mod secrets;
+mod turns;
 
 use std::time::Duration;
 
 pub use secrets::*;
+pub use turns::*;
 
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
 /// it is checked: protobuf can decode to some fifty times its size, and counts as [`MESSAGE_COPIES`] times.
@@ -208,32 +210,6 @@ pub const X_REQUEST_ID_BYTES: usize = 64;
 pub const TRACE_STATE_BYTES: usize = 512;
 /// How long the end of a server waits for the last spans to leave.
 pub const SPANS_TIMEOUT: Duration = Duration::from_secs(2);
-/// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
-/// could take no more than the second whatever they tell.
-pub const SHORT_EFFORT: u64 = 10_000_000;
-/// See [`SHORT_EFFORT`].
-pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
-/// A write of no more rows is short as well, and so is taking in a message of no more bytes for it.
-pub const SHORT_WRITE_ROWS: u64 = 4096;
-/// See [`SHORT_WRITE_ROWS`].
-pub const SHORT_BATCH_BYTES: usize = 64 << 10;
-/// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
-/// processor, such a thread gets about a third of what one of the others gets. Less would hardly let others wake up
-/// sooner, and would leave long queries little beside other processes.
-pub const LONG_NICE: i32 = 5;
-/// Queries of a class that wait for their turn; more are refused at once.
-pub const WAITING_QUERIES: usize = 1024;
-/// Where hardly any query of a time as long as this found a permit the queue is a standing one, and not a burst that passes.
-pub const QUEUE_WINDOW: Duration = Duration::from_millis(50);
-/// Queries by which that is judged, at least, unless they come seldom.
-pub const QUEUE_SAMPLE: u32 = 16;
-/// How long a query waits in a standing queue, at most; who would wait longer is refused.
-pub const QUEUE_TARGET: Duration = Duration::from_millis(100);
-/// Where long queries hold a permit for longer than this they wait for each other whatever the queue.
-pub const QUEUE_TURN: Duration = Duration::from_millis(250);
-/// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
-/// until its deadline.
-pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The deadline of a query that names none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 /// The longest deadline of a query; a longer one is shortened.

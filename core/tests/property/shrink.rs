@@ -9,7 +9,7 @@ use basalt_core::{
 use basalt_sip::Sip;
 
 use crate::{
-    INVALID, check,
+    INVALID, check_alone,
     generate::{Contents, TypedQuery},
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn shrink(
         let smaller_contents =
             smaller_contents(&contents, all_columns).into_iter().map(|smaller| (smaller, query.clone()));
         let failing = smaller_contents.chain(smaller_queries).find_map(|(contents, query)| {
-            let difference = check(&contents, &query).err()?;
+            let difference = check_alone(&contents, &query).err()?;
             (is_invalid(&difference) == was_invalid).then_some((contents, query, difference))
         });
         match failing {

@@ -104,6 +104,11 @@ static METHODS: &[Method] = &[
 ];
 
 impl Method {
+    /// Whether each of its requests is a query.
+    pub(crate) fn is_query(&self) -> bool {
+        matches!((self.service, self.name), (QUERY, "Query" | "Select") | (SQL, "Query"))
+    }
+
     /// That of a service's name and its own.
     pub(crate) fn find(service: &str, name: &str) -> Option<&'static Self> {
         METHODS.iter().find(|method| method.name == name && method.service == service)

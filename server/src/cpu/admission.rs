@@ -123,6 +123,22 @@ impl Admission {
         self.inner().present
     }
 
+    /// Whether it turns away who comes now and is not the only question of its connection.
+    pub(super) fn is_crowded(&self, class: Class) -> bool {
+        let inner = self.inner();
+        let is_crowded = inner.free == 0 && self.is_too_long(&inner);
+        is_crowded && (class == Class::Short || inner.turn <= limits::QUEUE_TURN)
+    }
+
+    /// How long one more would wait.
+    fn wait(&self, inner: &Inner) -> Duration {
+        inner.turn.mul_f64((inner.present + 1) as f64 / self.permits as f64)
+    }
+
+    fn is_too_long(&self, inner: &Inner) -> bool {
+        inner.is_standing && self.wait(inner) > limits::QUEUE_TARGET
+    }
+
     /// Waits for a permit, for no longer than `until`.
     pub(super) async fn take(self: &Arc<Self>, until: Instant, ask: Ask) -> Result<Held, Refused> {
         let (turn, _waits) = {
@@ -145,9 +161,8 @@ impl Admission {
     }
 
     fn turns_away(&self, inner: &Inner, now: Instant, until: Instant, ask: Ask) -> bool {
-        let wait = inner.turn.mul_f64((inner.present + 1) as f64 / self.permits as f64);
-        let is_crowded = inner.is_standing && wait > limits::QUEUE_TARGET;
-        let is_hopeless = wait > until.saturating_duration_since(now);
+        let is_crowded = self.is_too_long(inner);
+        let is_hopeless = self.wait(inner) > until.saturating_duration_since(now);
         let is_full = inner.present >= limits::WAITING_QUERIES;
         match ask {
             Ask::New { class: Class::Short, is_alone } => is_full || (is_crowded && !is_alone),

@@ -127,7 +127,7 @@ impl Query {
         let table = (job.pinned.version.rows(), job.pinned.fragments.len());
         let here = Class::is_light_to_bind(request.encoded_len(), [table]);
         let asking = call.connection().asks();
-        let permit = self.0.cpu.admit(Class::Short, deadline, asking.is_alone()).await?;
+        let permit = asking.admit(&self.0.cpu, Class::Short, deadline).await?;
         let (job, bound) = match here {
             true => {
                 let bound = job.bind(request)?;
@@ -143,13 +143,17 @@ impl Query {
                 let (job, read, answer) = if here && Class::is_light(read.estimate) {
                     let answer = job.keep(&read, &job.control)?;
                     drop(permit);
+                    call.connection().was_light();
                     (job, read, answer)
                 } else {
                     let permit = match Class::of(read.estimate) {
-                        Class::Short => permit,
+                        Class::Short => {
+                            call.connection().was_light();
+                            permit
+                        }
                         Class::Long => {
                             drop(permit);
-                            self.0.cpu.admit(Class::Long, deadline, asking.is_alone()).await?
+                            asking.admit(&self.0.cpu, Class::Long, deadline).await?
                         }
                     };
                     let run = self.0.cpu.run_query(permit, job.control.clone(), move |control| {
@@ -208,7 +212,7 @@ impl Query {
         let mut slot = slot.with_memory(&self.0.memory, deadline).await?;
         let permit = match class {
             Class::Short => self.0.cpu.admit_again(class, deadline).await?,
-            Class::Long => self.0.cpu.admit(class, deadline, asking.is_alone()).await?,
+            Class::Long => asking.admit(&self.0.cpu, class, deadline).await?,
         };
         slot.running = call.take_running();
         let (writer, reader) = self.0.readers.queue(slot, job.control.stop().clone());

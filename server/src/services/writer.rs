@@ -275,7 +275,6 @@ mod tests {
     use basalt_core::{
         query::Filter,
         schema::{DataType, Field, Schema},
-        table::Appender,
     };
     use basalt_sip::Sip;
     use tempfile::TempDir;
@@ -285,7 +284,7 @@ mod tests {
         Config,
         coordinator::fresh,
         environment,
-        tables::{NewRows, Peers, RowPredicate, Update},
+        tables::{Peers, RowPredicate},
     };
 
     /// Other nodes: the versions that they were told of, of tables and of the catalog.
@@ -392,7 +391,21 @@ mod tests {
         // What finds nothing to delete says of which version that is.
         let nothing = elsewhere.tables.delete(&table, Some(Filter::Or(Vec::new()))).await.unwrap();
         assert_eq!((nothing.version, others.take()), (committed.version, vec![committed.version]));
-        // So does a statement that changes nothing of what it has read.
+    }
+
+    /// So does a statement that changes nothing of what it has read.
+    #[cfg(feature = "sql")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_changes_nothing_says_which_version_it_read() {
+        use crate::tables::{NewRows, Update};
+        use basalt_core::table::Appender;
+        let (_folder, [(state, _), (elsewhere, others)]) = two_nodes().await;
+        let (write, stream) = opened(&state).await;
+        let committed = write.commit(stream).await.unwrap();
+        let table = elsewhere.catalog.get("t").unwrap();
+        elsewhere.tables.tell(&table, committed.version).await;
+        let (_, read) = fresh::pin(&elsewhere, "t", None).await.unwrap();
+        others.take();
         let appender = Appender::new(table, &[]).unwrap();
         let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
         let nothing = Update { base: read, gone: Sip::empty(), rows, exactly: true };

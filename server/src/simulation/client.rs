@@ -13,7 +13,7 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use super::node;
+use super::{model::Kind, node};
 
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -59,8 +59,15 @@ fn expr(kind: pb::expr::Kind) -> Option<pb::Expr> {
     Some(pb::Expr { kind: Some(kind) })
 }
 
+/// The columns of the table: the number of a row, and the change that wrote it.
+const COLUMNS: [&str; 2] = ["id", "by"];
+
+fn column(name: &str) -> Option<pb::Expr> {
+    expr(pb::expr::Kind::Column(name.into()))
+}
+
 fn id() -> Option<pb::Expr> {
-    expr(pb::expr::Kind::Column("id".into()))
+    column(COLUMNS[0])
 }
 
 fn number(n: i64) -> Option<pb::Expr> {
@@ -88,23 +95,40 @@ impl Client {
 
     pub(super) async fn create(&self) -> Result<(), Status> {
         let data_type = pb::DataType { kind: pb::TypeKind::Int64.into(), precision: 0, scale: 0 };
-        let field = pb::Field { name: "id".into(), r#type: Some(data_type), ..Default::default() };
+        let field =
+            |name: &str| pb::Field { name: name.into(), r#type: Some(data_type), ..Default::default() };
         let request = pb::CreateTableRequest {
             name: "t".into(),
-            schema: Some(pb::Schema { fields: vec![field] }),
+            schema: Some(pb::Schema { fields: COLUMNS.map(field).to_vec() }),
             if_not_exists: true,
             ..Default::default()
         };
         in_time(CatalogServiceClient::new(self.0.clone()).create_table(request)).await.map(drop)
     }
 
-    /// Writes rows; the version that has them.
-    pub(super) async fn write(&self, request: &str, rows: Range<i64>) -> Result<u64, Status> {
+    /// Makes a change; the version that has it. Who asks again for one that is no deletion gets the same answer.
+    pub(super) async fn change(&self, change: usize, kind: Kind, rows: Range<i64>) -> Result<u64, Status> {
+        match kind {
+            Kind::Delete => self.delete(rows).await,
+            _ => self.write(change, kind, rows).await,
+        }
+    }
+
+    async fn write(&self, change: usize, kind: Kind, rows: Range<i64>) -> Result<u64, Status> {
         let n = u32::try_from(rows.end - rows.start).unwrap();
-        let values = Some(pb::column::Values::Int64s(pb::Int64s { values: rows.collect() }));
-        let columns = vec![pb::Column { validity: vec![], values }];
-        let rows = Some(pb::batch::Rows::Columns(pb::RecordBatch { rows: n, columns }));
-        let open = pb::Open { table: "t".into(), request_id: request.into(), ..Default::default() };
+        let by = std::iter::repeat_n(i64::try_from(change).unwrap(), n as usize).collect();
+        let columns = [rows.collect(), by].map(|values| pb::Column {
+            validity: vec![],
+            values: Some(pb::column::Values::Int64s(pb::Int64s { values })),
+        });
+        let rows = Some(pb::batch::Rows::Columns(pb::RecordBatch { rows: n, columns: columns.to_vec() }));
+        let open = pb::Open {
+            table: "t".into(),
+            request_id: format!("change {change}"),
+            replace_by: if kind == Kind::Replace { vec![COLUMNS[0].into()] } else { vec![] },
+            replace_all: kind == Kind::ReplaceAll,
+            ..Default::default()
+        };
         let messages = [
             write_request::Kind::Open(open),
             write_request::Kind::Batch(pb::Batch { sequence: 1, rows }),
@@ -124,8 +148,7 @@ impl Client {
         .await
     }
 
-    /// Deletes rows; the version that has them no longer.
-    pub(super) async fn delete(&self, rows: Range<i64>) -> Result<u64, Status> {
+    async fn delete(&self, rows: Range<i64>) -> Result<u64, Status> {
         let between = pb::Between { expr: id(), low: number(rows.start), high: number(rows.end - 1) };
         let filter = Some(pb::Filter { kind: Some(pb::filter::Kind::Between(between)) });
         let request = pb::DeleteRequest { table: "t".into(), filter };
@@ -134,20 +157,27 @@ impl Client {
     }
 
     /// The rows of a version (`None`: the newest), and which it is.
-    pub(super) async fn rows(&self, version: Option<u64>) -> Result<(u64, Vec<i64>), Status> {
-        let select = vec![pb::SelectItem { expr: id(), name: String::new() }];
-        let (version, columns) = self.query(version, select).await?;
-        Ok((version, columns.into_iter().flatten().collect()))
+    pub(super) async fn rows(&self, version: Option<u64>) -> Result<(u64, Vec<(i64, i64)>), Status> {
+        let select = COLUMNS.map(|name| pb::SelectItem { expr: column(name), name: String::new() });
+        let (version, columns) = self.query(version, select.to_vec()).await?;
+        match &columns[..] {
+            [ids, by] if ids.len() == by.len() => {
+                Ok((version, ids.iter().copied().zip(by.iter().copied()).collect()))
+            }
+            _ => Err(Status::data_loss("columns of different lengths")),
+        }
     }
 
-    /// Their number and their sum.
-    pub(super) async fn count(&self) -> Result<(u64, (i64, i64)), Status> {
-        let sum = aggregate(pb::AggregateFunction::Sum, id());
-        let select = vec![aggregate(pb::AggregateFunction::Count, None), sum];
+    /// Their number and the sums of their columns; of no rows 0.
+    pub(super) async fn count(&self) -> Result<(u64, [i64; 3]), Status> {
+        let sums = COLUMNS.map(|name| aggregate(pb::AggregateFunction::Sum, column(name)));
+        let select = [aggregate(pb::AggregateFunction::Count, None)].into_iter().chain(sums).collect();
         let (version, columns) = self.query(None, select).await?;
         match columns[..] {
-            [ref count, ref sum] if count.len() == 1 && sum.len() == 1 => Ok((version, (count[0], sum[0]))),
-            _ => Err(Status::data_loss(format!("{columns:?} are no count and sum"))),
+            [ref count, ref ids, ref by] if [count, ids, by].iter().all(|column| column.len() == 1) => {
+                Ok((version, [count[0], ids[0], by[0]]))
+            }
+            _ => Err(Status::data_loss(format!("{columns:?} are no count and sums"))),
         }
     }
 

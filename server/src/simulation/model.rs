@@ -1,17 +1,31 @@
 //! What the table of a simulation may hold at each version, by what clients were told.
 //!
-//! A row is a number that is written once. From the version on that acknowledged its write it is there, until the version
-//! that acknowledged a deletion of it. Of a write whose answer was lost nothing is known, except that it is there as a
-//! whole or not at all; and whoever has answered for a version has said what everybody else answers for it.
+//! A row is a number, and the change that wrote it. From the version on that acknowledged its change it is there, until the
+//! version that acknowledged one that removed it. Of a change whose answer was lost nothing is known, except that it is
+//! there as a whole or not at all; and whoever has answered for a version has said what everybody else answers for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
 };
 
+/// What a change does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Adds rows whose numbers nobody has had.
+    Append,
+    /// Adds rows, and removes those with the same numbers in the same version.
+    Replace,
+    /// Adds rows, and removes all others in the same version.
+    ReplaceAll,
+    /// Removes rows: those that were there some time between its question and its answer, at least those from before.
+    Delete,
+}
+
 /// A change of rows, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Change {
+    pub(super) kind: Kind,
     pub(super) rows: Range<i64>,
     /// It is in no version up to this one.
     after: u64,
@@ -19,13 +33,57 @@ pub(super) struct Change {
     at: Option<u64>,
 }
 
+/// Which change wrote each row.
+pub(super) type Rows = BTreeMap<i64, i64>;
+
+impl Change {
+    fn adds(&self) -> bool {
+        self.kind != Kind::Delete
+    }
+
+    /// Whether it removes a row of another change.
+    fn removes(&self, row: i64) -> bool {
+        match self.kind {
+            Kind::Append => false,
+            Kind::ReplaceAll => true,
+            Kind::Replace | Kind::Delete => self.rows.contains(&row),
+        }
+    }
+
+    fn is_known_by(&self, version: u64) -> bool {
+        self.at.is_some_and(|at| at <= version)
+    }
+
+    /// Whether it may be in a version.
+    fn may_be_in(&self, version: u64) -> bool {
+        self.after < version && self.at.is_none_or(|at| at <= version)
+    }
+
+    /// Whether it may have removed, up to a version, what `other` has written.
+    fn may_remove(&self, other: &Self, version: u64) -> bool {
+        let is_before = self.at.is_some_and(|at| at <= other.at.unwrap_or(other.after));
+        self.may_be_in(version) && !is_before
+    }
+
+    /// Whether it has certainly removed, up to a version, what `other` has written.
+    fn must_remove(&self, other: &Self, version: u64) -> bool {
+        let (Some(at), Some(written)) = (self.at, other.at) else { return false };
+        at <= version
+            && match self.kind {
+                Kind::Append => false,
+                Kind::Replace | Kind::ReplaceAll => written < at,
+                // Which rows those are is found out before its version is made.
+                Kind::Delete => written <= self.after,
+            }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    pub(super) writes: Vec<Change>,
-    pub(super) deletes: Vec<Change>,
-    answers: BTreeMap<u64, BTreeSet<i64>>,
-    sums: BTreeMap<u64, (i64, i64)>,
+    pub(super) changes: Vec<Change>,
+    answers: BTreeMap<u64, Rows>,
+    sums: BTreeMap<u64, [i64; 3]>,
     /// The newest version that was acknowledged or answered.
     newest: u64,
     /// The newest that was acknowledged: whoever asks now is answered with it, or a newer one.
@@ -34,20 +92,20 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// A write of so many new rows begins.
-    pub(super) fn begin_write(&mut self, rows: i64) -> usize {
-        let range = self.next..self.next + rows;
-        self.next += rows;
-        self.writes.push(Change { rows: range, after: self.newest, at: None });
-        self.writes.len() - 1
+    /// A write of so many new rows begins. Its place among the changes is what its rows have beside their numbers.
+    pub(super) fn begin_append(&mut self, rows: i64) -> usize {
+        self.begin(Kind::Append, self.next..self.next + rows)
     }
 
-    pub(super) fn begin_delete(&mut self, rows: Range<i64>) -> usize {
-        self.deletes.push(Change { rows, after: self.newest, at: None });
-        self.deletes.len() - 1
+    pub(super) fn begin(&mut self, kind: Kind, rows: Range<i64>) -> usize {
+        if kind != Kind::Delete {
+            self.next = self.next.max(rows.end);
+        }
+        self.changes.push(Change { kind, rows, after: self.newest, at: None });
+        self.changes.len() - 1
     }
 
-    /// All rows that were ever written or tried.
+    /// All numbers that were ever written or tried.
     pub(super) fn rows(&self) -> i64 {
         self.next
     }
@@ -57,118 +115,187 @@ impl Model {
         self.answers.keys().copied()
     }
 
-    pub(super) fn written(&mut self, write: usize, version: u64) -> Result<(), String> {
-        self.acknowledge(version);
-        let change = &mut self.writes[write];
-        match change.at {
+    /// These rows, if none of them may be appended later, which would make two of it; new ones otherwise.
+    pub(super) fn replaceable(&self, rows: Range<i64>) -> Range<i64> {
+        let overlaps = |other: &Range<i64>| other.start < rows.end && rows.start < other.end;
+        let is_coming =
+            |change: &Change| change.kind == Kind::Append && change.at.is_none() && overlaps(&change.rows);
+        match self.changes.iter().any(is_coming) {
+            true => self.next..self.next + (rows.end - rows.start),
+            false => rows,
+        }
+    }
+
+    pub(super) fn done(&mut self, change: usize, version: u64) -> Result<(), String> {
+        self.newest = self.newest.max(version);
+        self.acknowledged = self.acknowledged.max(version);
+        let known = &mut self.changes[change];
+        match known.at {
             Some(at) if at != version => {
-                Err(format!("write {write} was at version {at}, and is at {version}"))
+                Err(format!("change {change} was at version {at}, and is at {version}"))
             }
-            _ if version <= change.after => {
-                Err(format!("write {write} began behind {}, and is at {version}", change.after))
+            // A deletion that finds nothing makes no version.
+            _ if version <= known.after && known.adds() => {
+                Err(format!("change {change} began behind {}, and is at {version}", known.after))
             }
             _ => {
-                change.at = Some(version);
+                known.at = Some(version);
                 Ok(())
             }
         }
     }
 
-    fn acknowledge(&mut self, version: u64) {
-        self.newest = self.newest.max(version);
-        self.acknowledged = self.acknowledged.max(version);
-    }
-
-    pub(super) fn deleted(&mut self, delete: usize, version: u64) {
-        self.acknowledge(version);
-        self.deletes[delete].at = Some(version);
-    }
-
     /// Somebody answered for a version with the rows that it has.
-    pub(super) fn answered(&mut self, version: u64, rows: Vec<i64>) -> Result<(), String> {
-        let all: BTreeSet<i64> = rows.iter().copied().collect();
+    pub(super) fn answered(&mut self, version: u64, rows: &[(i64, i64)]) -> Result<(), String> {
+        let all: Rows = rows.iter().copied().collect();
         if all.len() != rows.len() {
-            return Err(format!(
-                "version {version}: {} rows are there more than once",
-                rows.len() - all.len()
-            ));
+            let more = rows.len() - all.len();
+            return Err(format!("version {version}: {more} rows are there more than once"));
         }
         self.check(version, &all)?;
-        self.newest = self.newest.max(version);
         if let Some(known) = self.answers.get(&version)
             && *known != all
         {
-            let (lost, new) = (known.difference(&all).count(), all.difference(known).count());
-            return Err(format!("version {version}: {lost} rows less and {new} more than another answer"));
+            let [less, more] = [(known, &all), (&all, known)]
+                .map(|(a, b)| a.iter().filter(|(row, by)| b.get(row) != Some(by)).count());
+            return Err(format!("version {version}: {less} rows less and {more} more than another answer"));
         }
-        let of = (i64::try_from(all.len()).unwrap(), all.iter().sum());
+        let of = [i64::try_from(all.len()).unwrap(), all.keys().sum(), all.values().sum()];
         self.answers.insert(version, all);
         self.counted(version, of)
     }
 
-    /// The same with their number and their sum.
-    pub(super) fn counted(&mut self, version: u64, of: (i64, i64)) -> Result<(), String> {
+    /// The same with their number and their sums.
+    pub(super) fn counted(&mut self, version: u64, of: [i64; 3]) -> Result<(), String> {
         self.newest = self.newest.max(version);
         match self.sums.insert(version, of) {
             Some(known) if known != of => {
-                Err(format!("version {version}: count and sum {of:?}, and {known:?}"))
+                Err(format!("version {version}: count and sums {of:?}, and {known:?}"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Versions of which only count and sum are known.
+    /// Versions of which only count and sums are known.
     pub(super) fn unchecked(&self) -> Vec<u64> {
         self.sums.keys().filter(|version| !self.answers.contains_key(version)).copied().collect()
     }
 
-    fn check(&self, version: u64, rows: &BTreeSet<i64>) -> Result<(), String> {
-        for (i, write) in self.writes.iter().enumerate() {
-            let untouched = |row: &i64| !self.deletes.iter().any(|delete| delete.rows.contains(row));
-            let (here, gone): (Vec<i64>, Vec<i64>) = write.rows.clone().partition(|row| rows.contains(row));
-            let wrong = |what: &str| {
-                Err(format!(
-                    "version {version}: write {i} ({write:?}) {what}: {} rows are there, {} are not; deletes {:?}",
-                    here.len(),
-                    gone.len(),
-                    self.deletes
-                        .iter()
-                        .filter(
-                            |delete| delete.rows.start < write.rows.end && write.rows.start < delete.rows.end
-                        )
-                        .collect::<Vec<_>>()
-                ))
-            };
-            match write.at {
-                Some(at) if at <= version => {
-                    let excused =
-                        |row: &i64| self.deletes.iter().any(|d| d.rows.contains(row) && d.after < version);
-                    if !gone.iter().all(excused) {
-                        return wrong("was acknowledged and is lost");
-                    }
-                }
-                _ if (write.at.is_some() || write.after >= version) && !here.is_empty() => {
-                    return wrong("is there too soon");
-                }
-                _ if here.iter().any(untouched) && gone.iter().any(untouched) => {
-                    return wrong("is there in part");
-                }
-                _ => {}
-            }
-            // Whoever deletes takes what was there: rows of writes that were acknowledged before it.
-            let is_deleted = |row: &i64| {
-                self.deletes.iter().any(|delete| {
-                    let before = write.at.is_some_and(|at| at <= delete.after);
-                    before && delete.rows.contains(row) && delete.at.is_some_and(|at| at <= version)
-                })
-            };
-            if here.iter().any(is_deleted) {
-                return wrong("is there again behind its deletion");
-            }
+    fn check(&self, version: u64, rows: &Rows) -> Result<(), String> {
+        let mut written: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
+        for (row, by) in rows {
+            let change = usize::try_from(*by).ok().filter(|by| {
+                self.changes.get(*by).is_some_and(|change| change.adds() && change.rows.contains(row))
+            });
+            let change =
+                change.ok_or_else(|| format!("version {version}: nobody wrote row {row} as {by}"))?;
+            written.entry(change).or_default().insert(*row);
         }
-        if let Some(row) = rows.iter().find(|row| **row < 0 || **row >= self.next) {
-            return Err(format!("version {version}: nobody wrote row {row}"));
+        for (i, change) in self.changes.iter().enumerate().filter(|(_, change)| change.adds()) {
+            // Default: none of its rows is there.
+            let here = written.remove(&i).unwrap_or_default();
+            self.check_change(version, i, change, &here)?;
         }
         Ok(())
+    }
+
+    fn check_change(
+        &self,
+        version: u64,
+        i: usize,
+        change: &Change,
+        here: &BTreeSet<i64>,
+    ) -> Result<(), String> {
+        let others =
+            || self.changes.iter().enumerate().filter(|(other, _)| *other != i).map(|(_, other)| other);
+        let wrong = |what: &str, row: i64| {
+            let about: Vec<_> =
+                others().filter(|other| other.rows.contains(&row) || other.removes(row)).collect();
+            Err(format!(
+                "version {version}: change {i} ({change:?}) {what}: {} of its rows are there, and row {row}: {about:?}",
+                here.len(),
+            ))
+        };
+        if let Some(row) = here.first()
+            && !change.may_be_in(version)
+        {
+            return wrong("is there too soon", *row);
+        }
+        // What is not there, and was removed by nobody else.
+        let is_missing =
+            |row: i64| !others().any(|other| other.removes(row) && other.may_remove(change, version));
+        let missing = change.rows.clone().find(|row| !here.contains(row) && is_missing(*row));
+        if let Some(row) = missing {
+            if change.is_known_by(version) {
+                return wrong("was acknowledged and is lost", row);
+            }
+            if !here.is_empty() {
+                return wrong("is there in part", row);
+            }
+        }
+        let removed =
+            |row: &&i64| others().any(|other| other.removes(**row) && other.must_remove(change, version));
+        match here.iter().find(removed) {
+            Some(row) => wrong("is there again behind its removal", *row),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Changes and the versions that acknowledged them.
+    fn model(changes: &[(Kind, Range<i64>, Option<u64>)]) -> Model {
+        let mut model = Model::default();
+        for (kind, rows, version) in changes {
+            let change = model.begin(*kind, rows.clone());
+            version.iter().for_each(|version| model.done(change, *version).unwrap());
+        }
+        model
+    }
+
+    fn said(model: &mut Model, version: u64, rows: &[(i64, i64)]) -> String {
+        model.answered(version, rows).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_lost_double_halved_or_back_is_found() {
+        use Kind::{Append, Delete, Replace, ReplaceAll};
+        let changes = [(Append, 0..4, Some(1)), (Replace, 1..3, Some(2)), (Delete, 3..4, Some(3))];
+        let mut known = model(&changes);
+        assert_eq!(known.answered(3, &[(0, 0), (1, 1), (2, 1)]), Ok(()));
+        assert_eq!(known.answered(2, &[(0, 0), (1, 1), (2, 1), (3, 0)]), Ok(()));
+        let wrong = |version, rows: &[_], what| {
+            let said = said(&mut model(&changes), version, rows);
+            assert!(said.contains(what), "{said:?} of {rows:?}");
+        };
+        wrong(3, &[(0, 0), (1, 1), (1, 1), (2, 1)], "more than once");
+        wrong(3, &[(1, 1), (2, 1)], "lost");
+        wrong(3, &[(0, 0), (1, 1)], "lost");
+        wrong(3, &[(0, 0), (1, 1), (2, 1), (3, 0)], "again");
+        wrong(2, &[(0, 0), (1, 0), (2, 0), (3, 0)], "again");
+        wrong(1, &[(0, 0), (1, 1), (2, 1), (3, 0)], "lost");
+        wrong(3, &[(0, 0), (1, 1), (2, 1), (9, 0)], "nobody");
+
+        // Of what nobody knows the end all is there or nothing.
+        let unknown = [(Append, 0..4, Some(1)), (Replace, 1..3, None), (ReplaceAll, 7..9, None)];
+        for rows in [
+            &[(0, 0), (1, 0), (2, 0), (3, 0)][..],
+            &[(0, 0), (1, 1), (2, 1), (3, 0)],
+            &[(7, 2), (8, 2)],
+            &[(1, 1), (2, 1), (7, 2), (8, 2)],
+        ] {
+            assert_eq!(said(&mut model(&unknown), 2, rows), "", "{rows:?}");
+        }
+        assert!(said(&mut model(&unknown), 2, &[(7, 2)]).contains("in part"));
+
+        let late = [(Append, 0..2, Some(5))];
+        assert!(said(&mut model(&late), 4, &[(0, 0), (1, 0)]).contains("too soon"));
+
+        let all = [(Append, 0..2, Some(1)), (ReplaceAll, 5..6, Some(2))];
+        assert!(said(&mut model(&all), 2, &[(0, 0), (5, 1)]).contains("again"));
+        assert_eq!(said(&mut model(&all), 2, &[(5, 1)]), "");
     }
 }

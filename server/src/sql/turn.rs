@@ -61,7 +61,7 @@ impl Turn {
     ) -> Result<Self> {
         let class = Class::Short;
         let asking = connection.asks();
-        let permit = Some(state.cpu.admit(class, deadline, asking.is_alone()).await?);
+        let permit = Some(asking.admit(&state.cpu, class, deadline).await?);
         let held = Held { is_over: false, class, permit, slot: None, asking: Some(asking) };
         let (state, connection) = (Arc::clone(state), Arc::clone(connection));
         Ok(Self { state, connection, deadline, held: Mutex::new(held) })
@@ -86,6 +86,9 @@ impl Turn {
     /// Waits for the place of its answer and for the turn of its plan.
     pub(super) async fn planned(&self, is_light: bool) -> Result<()> {
         let class = if is_light { self.class() } else { Class::Long };
+        if is_light {
+            self.connection.was_light();
+        }
         if self.held().slot.is_some() {
             return if is_light { Ok(()) } else { self.lengthen().await };
         }
@@ -102,7 +105,7 @@ impl Turn {
             Class::Short => self.state.cpu.admit_again(class, self.deadline).await?,
             Class::Long => {
                 let is_alone = self.held().asking.as_ref().is_some_and(Asking::is_alone);
-                self.state.cpu.admit(class, self.deadline, is_alone).await?
+                self.connection.admit(&self.state.cpu, class, self.deadline, is_alone).await?
             }
         };
         self.hold(|held| (held.class, held.permit) = (class, Some(permit)))

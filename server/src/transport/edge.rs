@@ -220,6 +220,9 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         if let Err(error) = caller.authorise(asked.action, asked.object) {
             return refused(error, asked, &caller, at, &self.state.metrics);
         }
+        if asked.is_query() && self.connection.is_turned_away(&self.state.cpu) {
+            return refused(self.state.cpu.overloaded(), asked, &caller, at, &self.state.metrics);
+        }
         let mut ours = None;
         if is_ours {
             if self.state.is_stopping() {

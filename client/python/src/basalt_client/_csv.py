@@ -18,7 +18,7 @@ from .errors import InvalidData
 
 # Those of `basalt load`: in columns of text NA is a text.
 _NULLS = ("", "NULL", r"\N")
-# How much of a CSV decides the types of its columns.
+# How much of a file of text decides the types of its columns.
 BLOCK_BYTES = 16 << 20
 # What is looked at for the delimiter and the header.
 _SAMPLE_BYTES = 1 << 18

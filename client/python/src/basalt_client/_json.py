@@ -13,12 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from ._csv import unreadable
+from ._csv import BLOCK_BYTES, unreadable
 from ._texts import number_type, parse, shown, time_type, what_is
 from .errors import InvalidData
 
-# How much of a file decides the types of its columns.
-BLOCK_BYTES = 16 << 20
 # What a thread reads of a block.
 _PART_BYTES = 1 << 20
 _ARRAY_BYTES = 1 << 20
