@@ -223,9 +223,7 @@ impl Ask for Work<'_> {
                 let part = local::part(state, &node.name, task, fragments, *deadline).await;
                 part.map_err(|failure| match failure {
                     // Nobody else would do better.
-                    local::Failed::Read(error) if view.nodes().len() > 1 => {
-                        Failure::Node(error.message().to_owned())
-                    }
+                    local::Failed::Read(error) if view.nodes().len() > 1 => Failure::of_node(&error),
                     local::Failed::Read(error) | local::Failed::Request(error) => Failure::Request(error),
                 })?
             }

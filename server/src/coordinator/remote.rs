@@ -109,7 +109,7 @@ pub(super) async fn execute(
                 hop.count("basalt.rows_selected", end.statistics.as_ref().map_or(0, |s| s.rows_selected));
             }
             Err(Failure::Request(error)) => hop.fail(error.reason()),
-            Err(Failure::Node(_)) => hop.fail("NODE"),
+            Err(Failure::Node(_) | Failure::Gone(_)) => hop.fail("NODE"),
         }
     }
     let (messages, received, held, end) = answer?;
@@ -130,7 +130,7 @@ fn failure(link: &Link, status: &Status) -> Failure {
         Some(error) if matches!(error.code(), Code::InvalidArgument | Code::OutOfRange) => {
             Failure::Request(error)
         }
-        Some(error) => Failure::Node(error.message().to_owned()),
+        Some(error) => Failure::of_node(&error),
         // It has not said so itself.
         None => {
             link.failed();

@@ -43,15 +43,25 @@ pub(crate) trait Ask: Sync {
 pub(crate) enum Failure {
     /// Another node may do better.
     Node(String),
+    /// The same; this one has the version no longer.
+    Gone(String),
     /// It is the request's.
     Request(RequestError),
+}
+
+impl Failure {
+    /// What went wrong at a node.
+    pub(crate) fn of_node(error: &RequestError) -> Self {
+        let message = error.message().to_owned();
+        if error.reason() == "VERSION_GONE" { Self::Gone(message) } else { Self::Node(message) }
+    }
 }
 
 /// The parts of all `fragments` of a table, given by its name and id; each counts in one of them.
 ///
 /// # Errors
-/// [`ErrorReason::Incomplete`] where nobody answers for a fragment, [`ErrorReason::DeadlineExceeded`], and what is
-/// wrong with the request.
+/// [`ErrorReason::Incomplete`] where nobody answers for a fragment, [`ErrorReason::VersionGone`] where nobody has its version
+/// any longer, [`ErrorReason::DeadlineExceeded`], and what is wrong with the request.
 pub(crate) async fn scatter<A: Ask>(
     view: &View,
     (table, id): (&str, u64),
@@ -70,19 +80,30 @@ pub(crate) async fn scatter<A: Ask>(
     }
 }
 
-/// The nodes that were asked for some fragments, and why they have not answered.
+/// The nodes that were asked for some fragments.
 #[derive(Clone, Debug, Default)]
-struct Tried(Vec<(usize, Arc<str>, Arc<str>)>);
+struct Tried(Vec<Attempt>);
+
+/// A node that was asked, and why it has not answered.
+#[derive(Clone, Debug)]
+struct Attempt {
+    place: usize,
+    node: Arc<str>,
+    why: Arc<str>,
+    /// It has the version no longer.
+    is_gone: bool,
+}
 
 impl Tried {
-    fn with(&self, view: &View, place: usize, why: &str) -> Self {
+    fn with(&self, view: &View, place: usize, why: &str, is_gone: bool) -> Self {
         let mut tried = self.clone();
-        tried.0.push((place, Arc::clone(&view.nodes()[place].name), why.into()));
+        let node = Arc::clone(&view.nodes()[place].name);
+        tried.0.push(Attempt { place, node, why: why.into(), is_gone });
         tried
     }
 
     fn has(&self, place: usize) -> bool {
-        self.0.iter().any(|(tried, ..)| *tried == place)
+        self.0.iter().any(|attempt| attempt.place == place)
     }
 }
 
@@ -133,19 +154,19 @@ impl<A: Ask> Scatter<'_, A> {
             () = slow => None,
         };
         let Some(first) = first else {
-            let mut others = self.next(share.clone(), tried.with(self.view, place, "too slow"));
+            let mut others = self.next(share.clone(), tried.with(self.view, place, "too slow", false));
             return tokio::select! {
                 biased;
                 part = &mut own => match part {
                     Ok(part) => Ok(vec![part]),
                     Err(Failure::Request(error)) => Err(Missing::Request(error)),
-                    Err(Failure::Node(_)) => others.await,
+                    Err(Failure::Node(_) | Failure::Gone(_)) => others.await,
                 },
                 parts = &mut others => match parts {
                     Err(Missing::Fragments(fragments, tried)) => match own.await {
                         Ok(part) => Ok(vec![part]),
                         Err(Failure::Request(error)) => Err(Missing::Request(error)),
-                        Err(Failure::Node(_)) => Err(Missing::Fragments(fragments, tried)),
+                        Err(Failure::Node(_) | Failure::Gone(_)) => Err(Missing::Fragments(fragments, tried)),
                     },
                     parts => parts,
                 },
@@ -158,12 +179,23 @@ impl<A: Ask> Scatter<'_, A> {
                 Ok(vec![part])
             }
             Err(Failure::Request(error)) => Err(Missing::Request(error)),
-            Err(Failure::Node(why)) => {
-                let node = &self.view.nodes()[place].name;
-                tracing::info!(%node, fragments = share.len(), why, "fragments move to the next node");
-                self.next(share.clone(), tried.with(self.view, place, &why)).await
-            }
+            Err(Failure::Node(why)) => self.moved(place, share.clone(), &tried, &why, false).await,
+            Err(Failure::Gone(why)) => self.moved(place, share.clone(), &tried, &why, true).await,
         }
+    }
+
+    /// The parts of the nodes after one that has none.
+    fn moved(
+        &self,
+        place: usize,
+        share: Vec<u32>,
+        tried: &Tried,
+        why: &str,
+        is_gone: bool,
+    ) -> Parts<'_, A::Part> {
+        let node = &self.view.nodes()[place].name;
+        tracing::info!(%node, fragments = share.len(), why, "fragments move to the next node");
+        self.next(share, tried.with(self.view, place, why, is_gone))
     }
 
     /// Ready once a node is slower than it should be; this one never is.
@@ -191,11 +223,13 @@ impl<A: Ask> Scatter<'_, A> {
 /// What is missing, and who was asked for it.
 fn incomplete(table: &str, fragments: &[u32], Tried(tried): &Tried) -> RequestError {
     let mut message = format!("no node answers for {} of table {table:?}", listed(fragments));
-    for (i, (_, node, why)) in tried.iter().enumerate() {
+    for (i, Attempt { node, why, .. }) in tried.iter().enumerate() {
         // A string takes everything.
         let _ = write!(message, "{} {node}: {why}", if i == 0 { ":" } else { ";" });
     }
-    RequestError::new(ErrorReason::Incomplete, message).with("fragments", fragments.len() as u64)
+    let is_gone = !tried.is_empty() && tried.iter().all(|attempt| attempt.is_gone);
+    let reason = if is_gone { ErrorReason::VersionGone } else { ErrorReason::Incomplete };
+    RequestError::new(reason, message).with("fragments", fragments.len() as u64)
 }
 
 /// A few of the fragments, and how many there are.
@@ -220,11 +254,12 @@ mod tests {
     enum Does {
         Answer(Duration),
         Fail,
+        Lose,
         Hang,
         Refuse,
     }
 
-    use Does::{Answer, Fail, Hang, Refuse};
+    use Does::{Answer, Fail, Hang, Lose, Refuse};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -241,6 +276,7 @@ mod tests {
             match self.does[place] {
                 Answer(time) => tokio::time::sleep(time).await,
                 Fail => return Err(Failure::Node("no route".into())),
+                Lose => return Err(Failure::Gone("it is gone".into())),
                 Hang => std::future::pending().await,
                 Refuse => return Err(Failure::Request(RequestError::protocol("no"))),
             }
@@ -319,6 +355,10 @@ mod tests {
         for word in ["\"t\"", "fragments (", "node0:7701: no route", "node2:7701: no route"] {
             assert!(error.message().contains(word), "{}", error.message());
         }
+        // Nobody has it any longer, or somebody may have it.
+        assert_eq!(run(vec![Lose; 3], 1).await.unwrap_err().reason(), "VERSION_GONE");
+        assert_eq!(run(vec![Lose, Fail, Lose], 1).await.unwrap_err().reason(), "INCOMPLETE");
+        assert_eq!(share(&run(vec![Lose, Answer(MS), Lose], 3).await.unwrap().0, 1), 100);
         assert_eq!(run(vec![Hang; 3], 1).await.unwrap_err().reason(), "DEADLINE_EXCEEDED");
         // What is wrong with the request is no matter of the node.
         assert_eq!(run(vec![Answer(MS), Refuse, Refuse], 1).await.unwrap_err().reason(), "PROTOCOL");

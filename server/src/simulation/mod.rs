@@ -101,7 +101,7 @@ impl World {
 
     /// Nodes seldom crash or leave, and files that no version needs are removed.
     fn is_long(&self) -> bool {
-        self.seed % 8 == 6
+        self.seed % 16 == 6
     }
 
     fn note(&self, what: &str) {
