@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     asking: AtomicUsize,
     /// What was turned away of them.
     turned_away: Mutex<Option<TurnedAway>>,
+    /// Until when nothing is read from it.
+    pause: Mutex<Option<Instant>>,
     /// Answers that were given up unread and whose last message it still has to take.
     abandoned: AtomicUsize,
     activity: Mutex<Activity>,
@@ -51,6 +53,7 @@ impl Connection {
             answers: ByClass::new(answers(), answers()),
             asking: AtomicUsize::new(0),
             turned_away: Mutex::new(None),
+            pause: Mutex::new(None),
             abandoned: AtomicUsize::new(0),
             activity: Mutex::new(Activity { requests: 0, last: Instant::now(), is_leaving: false }),
             leave: CancellationToken::new(),
@@ -82,7 +85,21 @@ impl Connection {
         });
         let Some(known) = known.filter(|known| cpu.is_crowded(known.class)) else { return false };
         known.unread += 1;
-        !known.unread.is_multiple_of(limits::ALIKE_UNREAD)
+        let is_turned_away = !known.unread.is_multiple_of(limits::ALIKE_UNREAD);
+        drop(turned_away);
+        if is_turned_away {
+            self.paused().get_or_insert_with(|| Instant::now() + limits::READ_PAUSE);
+        }
+        is_turned_away
+    }
+
+    /// Until when nothing is to be read from it, for queries that came were turned away unread. It is told once.
+    pub(crate) fn pause(&self) -> Option<Instant> {
+        self.paused().take()
+    }
+
+    fn paused(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the permit of a class. A query that is the only one of its connection is not turned away for others that

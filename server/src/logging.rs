@@ -11,7 +11,7 @@ use std::{
 use tracing::{Event, Subscriber};
 use tracing_subscriber::{
     EnvFilter, Layer as _,
-    filter::filter_fn,
+    filter::{FilterExt as _, LevelFilter, filter_fn},
     fmt::{
         self, FmtContext,
         format::{FormatEvent, FormatFields, Writer},
@@ -28,6 +28,12 @@ use crate::{Config, Error, access::AUDIT, config::LogFormat, trace};
 /// # Errors
 /// When the filter or the file of the audit cannot be read, or logging has been started already.
 pub fn start(config: &Config) -> Result<(), Error> {
+    subscriber(config)?.try_init().map_err(|e| Error::Config(format!("log = {:?}: {e}", config.log)))
+}
+
+/// Every filter says up to which level it lets anything through: where one does not, all that libraries tell and trace at
+/// their lowest levels, which is much for each request, is made and looked at before it is left out.
+fn subscriber(config: &Config) -> Result<impl Subscriber + Send + Sync + use<>, Error> {
     let bad = |e: &dyn std::fmt::Display| Error::Config(format!("log = {:?}: {e}", config.log));
     let filter = EnvFilter::try_new(&config.log).map_err(|e| bad(&e))?;
     let ansi = io::stderr().is_terminal();
@@ -43,13 +49,14 @@ pub fn start(config: &Config) -> Result<(), Error> {
             let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(wrong)?;
             let lines = fmt::layer().json().flatten_event(true).with_target(false).with_level(false);
             let lines = lines.map_event_format(OfRequest);
-            Some(lines.with_writer(Mutex::new(file)).with_filter(filter_fn(|of| of.target() == AUDIT)))
+            let of_audit = filter_fn(|of| of.target() == AUDIT).with_max_level_hint(LevelFilter::INFO);
+            Some(lines.with_writer(Mutex::new(file)).with_filter(of_audit))
         }
     };
     // What has a file of its own does not stand in the log as well.
     let apart = audit.is_some();
-    let lines = lines.with_filter(filter).with_filter(filter_fn(move |of| !apart || of.target() != AUDIT));
-    registry::Registry::default().with(lines).with(audit).try_init().map_err(|e| bad(&e))
+    let here = filter_fn(move |of| !apart || of.target() != AUDIT).with_max_level_hint(LevelFilter::TRACE);
+    Ok(registry::Registry::default().with(lines.with_filter(filter.and(here))).with(audit))
 }
 
 /// A format whose lines end with the request that they are about: its id, and the W3C trace that it belongs to.
@@ -94,6 +101,20 @@ fn ended(mut line: String, id: &str, trace: Option<u128>) -> Result<String, text
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_wants_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Some(folder.path().join("audit.jsonl"));
+        for (log, audit_log, most) in [
+            ("warn", None, LevelFilter::WARN),
+            ("warn", audit.clone(), LevelFilter::INFO),
+            ("info,basalt_server=debug", audit, LevelFilter::DEBUG),
+        ] {
+            let config = Config { log: log.into(), audit_log, ..Config::default() };
+            assert_eq!(subscriber(&config).unwrap().max_level_hint(), Some(most), "{log}");
+        }
+    }
 
     #[test]
     fn lines_end_with_their_request() {

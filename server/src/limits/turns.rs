@@ -31,6 +31,8 @@ pub const ALIKE_QUERIES: u32 = 16;
 pub const ALIKE_FOR: Duration = Duration::from_millis(200);
 /// Of those one in so many is read, to see whether they are still alike.
 pub const ALIKE_UNREAD: u32 = 32;
+/// How long a connection is not read behind one that was turned away unread, so that what comes meanwhile is read at once.
+pub const READ_PAUSE: Duration = Duration::from_millis(8);
 /// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
 /// until its deadline.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);

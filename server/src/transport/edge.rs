@@ -202,6 +202,13 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         let Some(asked) = Asked::find(service, method) else {
             return Reply::new(answer(Status::unimplemented("there is no such method")));
         };
+        // Before anything is done for it: that its like were turned away tells nobody anything.
+        if asked.is_query() && self.connection.is_turned_away(&self.state.cpu) {
+            let error = self.state.cpu.overloaded();
+            self.state.metrics.request(asked.label, error.code(), at.elapsed(), 0);
+            self.state.metrics.error(error.reason());
+            return Reply::new(answer(error.into()));
+        }
         let is_ours = asked.service == FLIGHT || request.uri().path().starts_with("/basalt.");
         let role = if is_ours { Role::Root } else { Role::Silent };
         let trace = self.state.traces.arrived(request.headers(), asked.label, role);
@@ -219,9 +226,6 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         };
         if let Err(error) = caller.authorise(asked.action, asked.object) {
             return refused(error, asked, &caller, at, &self.state.metrics);
-        }
-        if asked.is_query() && self.connection.is_turned_away(&self.state.cpu) {
-            return refused(self.state.cpu.overloaded(), asked, &caller, at, &self.state.metrics);
         }
         let mut ours = None;
         if is_ours {

@@ -7,6 +7,7 @@
 mod crowd;
 mod edge;
 mod fair;
+mod pause;
 mod peers;
 mod receive;
 mod reply;
@@ -34,6 +35,7 @@ use crate::{
 use crowd::{Crowd, Place};
 use edge::{Edge, Services};
 use fair::fair;
+use pause::Pausing;
 use peers::PeerEdge;
 use receive::Port;
 
@@ -263,7 +265,7 @@ async fn serve_connection<E>(
     http2: http2::Builder<TokioExecutor>,
     edge: E,
     closing: CancellationToken,
-    of: &Connection,
+    of: &Arc<Connection>,
 ) where
     E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     E::Future: Send + 'static,
@@ -279,7 +281,7 @@ async fn serve_connection<E>(
     if !matches!(preface, Ok(Ok(()))) {
         return;
     }
-    let mut connection = pin!(http2.serve_connection(TokioIo::new(fair(stream)), edge));
+    let mut connection = pin!(http2.serve_connection(TokioIo::new(Pausing::new(fair(stream), of)), edge));
     let served = tokio::select! {
         biased;
         served = &mut connection => served,
