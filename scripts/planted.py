@@ -561,7 +561,7 @@ PLANTS = [
                 "if !PLANTED && replaced.is_some() && state.version() != searched.version() {",
             )
         ],
-        ["it freshness::a_replace_takes_what_another_server_has_just_written"],
+        [SIMULATED, "it freshness::a_replace_takes_what_another_server_has_just_written"],
     ),
     Plant(
         "deleted-over-a-newer-version",
@@ -790,7 +790,7 @@ PLANTS = [
                 "if blind || self.left.load(Ordering::Acquire) && !PLANTED ||",
             )
         ],
-        [QUIET],
+        [QUIET, SIMULATED],
     ),
     Plant(
         "member-forgotten",
@@ -862,8 +862,8 @@ PLANTS = [
         [
             (
                 SCATTER,
-                "            Err(Failure::Node(why)) => {\n                let node",
-                "            Err(Failure::Node(_)) if PLANTED => Ok(Vec::new()),\n            Err(Failure::Node(why)) => {\n                let node",
+                "            Err(Failure::Node(why)) => self.moved(",
+                "            Err(Failure::Node(_)) if PLANTED => Ok(Vec::new()),\n            Err(Failure::Node(why)) => self.moved(",
             )
         ],
         [SIMULATED, "server coordinator::scatter::tests::what_fails_moves_on_and_nothing_else"],
@@ -985,13 +985,8 @@ HELPS = [
         [
             (
                 SIMULATION,
-                "                        let node = chance.random_range(0..self.nodes);",
-                "                        let node = if PLANTED { 0 } else { chance.random_range(0..self.nodes) };",
-            ),
-            (
-                SIMULATION,
-                "let deleted = clients[at].delete(rows.clone()).await;",
-                "let deleted = clients[if PLANTED { 0 } else { at }].delete(rows.clone()).await;",
+                "            let node = chance.random_range(0..self.nodes);\n            let done =",
+                "            let node = if PLANTED { 0 } else { chance.random_range(0..self.nodes) };\n            let done =",
             ),
             (
                 BACKGROUND,
