@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, BufWriter, IsTerminal as _},
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -11,7 +10,7 @@ use clap::ValueEnum;
 
 use super::{
     CliError,
-    export::Export,
+    export::{Destination, Export},
     human,
     output::{self, CsvWriter, JsonWriter},
     pager,
@@ -49,7 +48,7 @@ pub(crate) struct Target {
     /// For people: at most so many rows; 0 is all.
     pub(crate) most_rows: u64,
     /// A file instead of the standard output.
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) file: Option<Destination>,
     /// Through a pager where the terminal has too few lines.
     pub(crate) pages: bool,
 }
@@ -118,11 +117,11 @@ pub(crate) async fn write(
         super::print(&format!("{}\n", done(sql, count(&answer))))?;
         return Ok(None);
     }
-    if let Some(path) = &target.file {
-        let mut export = Export::create(path, stream.schema())?;
+    if let Some(file) = &target.file {
+        let mut export = Export::create(file, stream.schema())?;
         let rows = each_batch(&mut stream, |batch| export.write(batch)).await?;
         let bytes = export.finish()?;
-        let written = Some(format!("{} written to {}", human::bytes(bytes), path.display()));
+        let written = Some(format!("{} written to {}", human::bytes(bytes), file.path.display()));
         return Ok(Some(Done { rows, statistics: statistics(&stream), written, shown: Duration::ZERO }));
     }
     let rows = match target.format {
@@ -212,10 +211,12 @@ const WRITES: [(&str, &str); 6] = [
     ("copy", "copied"),
 ];
 /// Statements that write none.
-const DEFINITIONS: [(&str, &str); 3] = [("create", "created"), ("drop", "dropped"), ("alter", "altered")];
+const DEFINITIONS: [(&str, &str); 5] =
+    [("create", "created"), ("drop", "dropped"), ("alter", "altered"), ("set", "set"), ("reset", "reset")];
 
 /// Statements that change nothing.
-const READS: [&str; 8] = ["select", "with", "values", "from", "table", "explain", "show", "describe"];
+const READS: [&str; 11] =
+    ["select", "with", "values", "from", "table", "explain", "show", "describe", "summarize", "set", "reset"];
 
 /// The error of a statement that was stopped.
 pub(super) fn stopped(sql: &str) -> CliError {

@@ -36,7 +36,7 @@ pub(crate) enum FileKind {
 }
 
 /// The format that a file's name says. It is an error before anything runs where it says none.
-pub(crate) fn kind(path: &Path) -> Result<FileKind, CliError> {
+fn kind(path: &Path) -> Result<FileKind, CliError> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
         "csv" => Ok(FileKind::Csv),
@@ -44,6 +44,20 @@ pub(crate) fn kind(path: &Path) -> Result<FileKind, CliError> {
         "parquet" => Ok(FileKind::Parquet),
         "arrow" | "feather" => Ok(FileKind::Arrow),
         _ => Err(CliError::input(format!("{}: the name of an output ends in {EXTENSIONS}", path.display()))),
+    }
+}
+
+/// A file that an answer is to be written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: FileKind,
+}
+
+impl Destination {
+    /// In the format that the file's name says.
+    pub(crate) fn of(path: &Path) -> Result<Self, CliError> {
+        Ok(Self { path: path.to_owned(), kind: kind(path)? })
     }
 }
 
@@ -63,8 +77,10 @@ enum Writer {
 }
 
 impl Export {
-    pub(crate) fn create(path: &Path, schema: &SchemaRef) -> Result<Self, CliError> {
-        let kind = kind(path)?;
+    pub(crate) fn create(
+        Destination { path, kind }: &Destination,
+        schema: &SchemaRef,
+    ) -> Result<Self, CliError> {
         let error = |source| CliError::File { path: path.display().to_string(), source };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut name = std::ffi::OsString::from(".");
@@ -89,7 +105,7 @@ impl Export {
                 writer.map(|writer| Writer::Arrow(Box::new(writer))).map_err(of_arrow)
             }
         };
-        Ok(Self { path: path.to_owned(), writer: writer.map_err(error)?, file })
+        Ok(Self { path: path.clone(), writer: writer.map_err(error)?, file })
     }
 
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
@@ -145,7 +161,7 @@ mod tests {
 
     fn export(path: &Path) -> Result<u64, CliError> {
         let batch = batch();
-        let mut export = Export::create(path, &batch.schema())?;
+        let mut export = Export::create(&Destination::of(path)?, &batch.schema())?;
         export.write(&batch).unwrap();
         export.finish()
     }
@@ -178,11 +194,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.csv");
         std::fs::write(&path, "before").unwrap();
-        let mut unfinished = Export::create(&path, &batch().schema()).unwrap();
+        let mut unfinished = Export::create(&Destination::of(&path).unwrap(), &batch().schema()).unwrap();
         unfinished.write(&batch()).unwrap();
         drop(unfinished);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(Export::create(&folder.path().join("none/a.csv"), &batch().schema()).is_err());
+        let nowhere = Destination::of(&folder.path().join("none/a.csv")).unwrap();
+        assert!(Export::create(&nowhere, &batch().schema()).is_err());
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{
     CliError, ConnectArgs,
     answer::{self, Asked, OutputFormat, Target},
-    export,
+    export::Destination,
     sets::SetArgs,
     style::Style,
 };
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
 async fn answered(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let select = parse(&args.sql);
     let filters = args.sets.filters()?;
-    args.output.as_deref().map(export::kind).transpose()?;
+    let file = args.output.as_deref().map(Destination::of).transpose()?;
     let client = connect.connect().await?;
     let started = Instant::now();
     // Versions and sets beside the text are the typed API's.
@@ -88,8 +88,7 @@ async fn answered(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliErro
             query.stream().await.map_err(|error| Asked::error(wrong, error, &args.sql))?
         }
     };
-    let target =
-        Target { format: args.format, most_rows: args.max_rows, file: args.output.clone(), pages: false };
+    let target = Target { format: args.format, most_rows: args.max_rows, file, pages: false };
     if let Some(done) = answer::write(stream, &args.sql, &target).await? {
         eprintln!("{}", Style::of(&io::stderr()).dim(&done.footer(started.elapsed())));
     }

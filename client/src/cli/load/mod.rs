@@ -12,6 +12,7 @@ mod json;
 mod names;
 mod options;
 mod records;
+mod report;
 mod rows;
 mod schema_text;
 mod sniff;
@@ -19,27 +20,27 @@ mod source;
 mod widen;
 
 use std::{
-    io::IsTerminal as _,
     path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 
 use self::{
     formats::Format,
     options::Options,
+    report::{bar, report, report_notes, summary},
     rows::Told,
     source::{InputFile, Job, Read},
 };
-use super::{CliError, ConnectArgs, human, print, retention, style::Style};
+use super::{CliError, ConnectArgs, human, print, retention};
 use crate::{
     cli::interrupt::interrupted,
     client::Client,
@@ -49,9 +50,6 @@ use crate::{
     table::{Deletes, Optimize, Retention, Table, TableDetails, TableOptions},
     write::Committed,
 };
-
-/// Bad rows that are shown one by one.
-const SHOWN_BAD_ROWS: usize = 10;
 
 /// Arguments of `load`.
 #[derive(Args, Clone, Debug)]
@@ -164,7 +162,7 @@ pub enum FileFormat {
     Arrow,
 }
 
-fn delimiter(text: &str) -> Result<u8, String> {
+pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
@@ -179,6 +177,18 @@ fn trimmed(text: &str) -> Result<String, String> {
 }
 
 pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), CliError> {
+    let opened = opened(args).await?;
+    let client = connect.connect().await?;
+    load(args, opened, client).await
+}
+
+/// The same by a client that is connected already.
+pub(crate) async fn run_as(args: &LoadArgs, client: &Client) -> Result<(), CliError> {
+    load(args, opened(args).await?, client.clone()).await
+}
+
+/// The files, which are there, and the columns that are declared.
+async fn opened(args: &LoadArgs) -> Result<(Vec<InputFile>, Option<Schema>), CliError> {
     let (files, notes) = {
         let args = args.clone();
         // Standard input may never end: the thread that reads it is not waited for.
@@ -190,7 +200,14 @@ pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), Cl
     };
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let declared = args.schema.as_deref().map(schema_text::parse).transpose().map_err(CliError::Input)?;
-    let client = connect.connect().await?;
+    Ok((files, declared))
+}
+
+async fn load(
+    args: &LoadArgs,
+    (files, declared): (Vec<InputFile>, Option<Schema>),
+    client: Client,
+) -> Result<(), CliError> {
     // Ctrl-C ends the command here, so that what it began is undone.
     let committing = AtomicBool::new(false);
     let mut load = Load { client, args, created: false, dropped: false, committing: &committing };
@@ -484,100 +501,6 @@ fn same_columns(a: &Schema, b: &Schema) -> bool {
         fields.map(|f| (f.name().clone(), f.data_type().clone(), f.is_nullable())).collect()
     };
     columns(a) == columns(b)
-}
-
-/// A bar over the files' bytes, drawn on standard error if it is a terminal.
-fn bar(what: &'static str, bytes: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr_with_hz(15)
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(Some(bytes), target).with_message(what);
-    let template = "{msg:>14} {bar:32.cyan/dim} {decimal_bytes:>10} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style.progress_chars("━╸─")),
-        Err(_) => bar,
-    }
-}
-
-/// What is to be known before anything is loaded.
-fn report_notes(job: &Job) {
-    for note in &job.notes {
-        eprintln!("note: {note}");
-    }
-    if !job.left_out.is_empty() {
-        let columns: Vec<_> = job.left_out.iter().map(|(name, why)| format!("{name:?} ({why})")).collect();
-        let number = human::plural(job.left_out.len() as u64, "column");
-        eprintln!("note: {number} left out: {}", columns.join(", "));
-    }
-}
-
-/// What was left out or cut.
-fn report(told: &Told, job: &Job) {
-    let passed_over: Vec<_> = told
-        .passed_over
-        .iter()
-        .filter(|key| !job.left_out.contains_key(*key))
-        .map(|key| format!("{key:?}"))
-        .collect();
-    if !passed_over.is_empty() {
-        eprintln!("note: keys left out, not one of --columns: {}", passed_over.join(", "));
-    }
-    for (column, times) in &told.cut {
-        let values = human::plural(*times, "value");
-        eprintln!("note: column {column:?}: {values} cut to microseconds");
-    }
-    let bad = &told.bad;
-    if bad.is_empty() {
-        return;
-    }
-    let style = Style::of(&std::io::stderr());
-    eprintln!("{} {} left out", style.bold("warning:"), human::plural(bad.len() as u64, "bad row"));
-    for row in bad.iter().take(SHOWN_BAD_ROWS) {
-        eprintln!("  {row}");
-    }
-    if bad.len() > SHOWN_BAD_ROWS {
-        eprintln!("  and {} more", human::count((bad.len() - SHOWN_BAD_ROWS) as u64));
-    }
-}
-
-/// What was loaded, how many rows it replaced where it could, and how the table is held.
-fn summary(
-    details: &TableDetails,
-    rows: u64,
-    replaced: Option<u64>,
-    file_bytes: u64,
-    time: Duration,
-) -> String {
-    let style = Style::of(&std::io::stdout());
-    let table = &details.table;
-    let plain: u64 = details.columns.iter().map(|c| c.plain_bytes).sum();
-    let name = style.bold(&table.name);
-    if table.rows == 0 {
-        return format!("{name}  0 rows\n");
-    }
-    let replaced = replaced.map(|rows| format!(", {} replaced,", human::plural(rows, "row")));
-    let loaded = format!(
-        "{} loaded{} in {} ({}, {})",
-        human::plural(rows, "row"),
-        replaced.unwrap_or_default(),
-        human::duration(time),
-        human::row_rate(rows, time),
-        human::byte_rate(file_bytes, time),
-    );
-    let mut held = format!("{} held", human::bytes(table.bytes));
-    if table.rows != rows {
-        held.push_str(&format!(" for {} in all", human::plural(table.rows, "row")));
-    }
-    let says = table.rows >= human::FEW_ROWS;
-    if plain > 0 && says {
-        held.push_str(&format!(", {} plain arrays", human::compared(table.bytes, plain)));
-    }
-    if table.rows == rows && says {
-        held.push_str(&format!(", {} the files", human::compared(table.bytes, file_bytes)));
-    }
-    format!("{name}  {loaded}\n{}  {held}\n", " ".repeat(table.name.chars().count()))
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@ use std::{path::PathBuf, str::FromStr as _};
 
 use clap::ValueEnum as _;
 
-use super::session::Session;
-use crate::cli::{CliError, answer::OutputFormat, describe, export, grid::Grid, pager, print};
+use super::{
+    copy::{self, Copy},
+    session::Session,
+};
+use crate::cli::{CliError, answer::OutputFormat, describe, export::Destination, grid::Grid, pager, print};
 
 const HELP: &[(&str, &str)] = &[
     ("\\d", "the tables"),
@@ -16,8 +19,13 @@ const HELP: &[(&str, &str)] = &[
     ("\\rows N", "how many rows a table shows at most; 0: all"),
     ("\\o [FILE]", "write answers to FILE (.csv, .json, .parquet, .arrow), or again to the terminal"),
     ("\\i FILE", "run the statements of FILE"),
-    ("\\timing", "the line below answers: on, or off"),
-    ("\\pager", "long answers through a pager: on, or off"),
+    ("\\copy TABLE FROM 'FILE'", "load a file of this machine, in the format that its name ends in"),
+    (
+        "\\copy TABLE TO 'FILE'",
+        "write a table, or a query in parentheses, to a file (.csv, .json, .parquet, .arrow)",
+    ),
+    ("\\timing [on|off]", "the line below answers: on, or off"),
+    ("\\pager [on|off]", "long answers through a pager: on, or off"),
     ("\\q", "leave; so do exit, quit and Ctrl-D"),
 ];
 
@@ -25,14 +33,19 @@ const HELP: &[(&str, &str)] = &[
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Tables,
-    Describe { table: String, full: bool },
+    Describe {
+        table: String,
+        full: bool,
+    },
     Turn,
     Format(OutputFormat),
     Rows(u64),
     Output(Option<PathBuf>),
     Input(PathBuf),
-    Timing,
-    Pager,
+    Copy(Box<Copy>),
+    /// `None`: the other way round than it is.
+    Timing(Option<bool>),
+    Pager(Option<bool>),
     Help,
     Quit,
 }
@@ -52,6 +65,9 @@ impl Command {
         let line = bare.strip_prefix('\\')?;
         let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let argument = argument.trim();
+        if name == "copy" {
+            return Some(Copy::parse(argument).map(|copy| Self::Copy(Box::new(copy))));
+        }
         Some(Self::parse(name, argument).ok_or_else(|| {
             let usage = HELP.iter().find(|(usage, _)| usage.split(' ').next() == Some(&format!("\\{name}")));
             match usage {
@@ -73,12 +89,27 @@ impl Command {
             "rows" => u64::from_str(argument).ok().map(Self::Rows),
             "o" => Some(Self::Output(given.then(|| PathBuf::from(argument)))),
             "i" if given => Some(Self::Input(PathBuf::from(argument))),
-            "timing" if !given => Some(Self::Timing),
-            "pager" if !given => Some(Self::Pager),
+            "timing" => switch(argument).map(Self::Timing),
+            "pager" => switch(argument).map(Self::Pager),
             "?" | "h" | "help" => Some(Self::Help),
             "q" if !given => Some(Self::Quit),
             _ => None,
         }
+    }
+
+    /// Whether there may be other tables behind it.
+    pub(super) fn may_make_names(&self) -> bool {
+        matches!(self, Self::Input(_))
+    }
+}
+
+/// What a switch is set to: `on`, `off`, or, where nothing is said, what it is not.
+fn switch(argument: &str) -> Option<Option<bool>> {
+    match argument.to_ascii_lowercase().as_str() {
+        "" => Some(None),
+        "on" => Some(Some(true)),
+        "off" => Some(Some(false)),
+        _ => None,
     }
 }
 
@@ -105,33 +136,35 @@ pub(super) async fn run(command: Command, session: &mut Session) -> Result<(), C
         Command::Format(format) => set_format(session, format),
         Command::Rows(rows) => {
             session.target.most_rows = rows;
-            print(&match rows {
+            session.say(&match rows {
                 0 => "all rows are shown\n".to_owned(),
                 rows => format!("at most {rows} rows are shown\n"),
             })
         }
         Command::Output(None) => {
             session.target.file = None;
-            print("answers are shown here\n")
+            session.say("answers are shown here\n")
         }
         Command::Output(Some(path)) => {
-            export::kind(&path)?;
+            let file = Destination::of(&path)?;
             let text =
                 format!("the next answers are written to {}, each over the one before\n", path.display());
-            session.target.file = Some(path);
-            print(&text)
+            session.target.file = Some(file);
+            session.say(&text)
         }
         Command::Input(path) => {
             let (name, text) = super::read_file(&path)?;
-            session.run_script(&name, &text, None).await
+            // It may run this one again, so it has no size that is known.
+            Box::pin(session.run_script(&name, &text, None)).await
         }
-        Command::Timing => {
-            session.shows_time = !session.shows_time;
-            print(if session.shows_time { "timing is on\n" } else { "timing is off\n" })
+        Command::Copy(copy) => copy::run(&copy, session).await,
+        Command::Timing(to) => {
+            session.shows_time = to.unwrap_or(!session.shows_time);
+            session.say(if session.shows_time { "timing is on\n" } else { "timing is off\n" })
         }
-        Command::Pager => {
-            session.target.pages = !session.target.pages;
-            print(if session.target.pages { "the pager is on\n" } else { "the pager is off\n" })
+        Command::Pager(to) => {
+            session.target.pages = to.unwrap_or(!session.target.pages);
+            session.say(if session.target.pages { "the pager is on\n" } else { "the pager is off\n" })
         }
         Command::Help => {
             let mut grid = Grid::new([("command", false), ("", false)]);
@@ -146,7 +179,7 @@ fn set_format(session: &mut Session, format: OutputFormat) -> Result<(), CliErro
     session.target.format = format;
     let name = format.to_possible_value();
     let name = name.as_ref().map_or("", |value| value.get_name());
-    print(&format!("answers are printed as {name}\n"))
+    session.say(&format!("answers are printed as {name}\n"))
 }
 
 #[cfg(test)]
@@ -164,6 +197,8 @@ mod tests {
             ("\\format CSV", Command::Format(OutputFormat::Csv)),
             ("\\o a.parquet", Command::Output(Some("a.parquet".into()))),
             ("\\o", Command::Output(None)),
+            ("\\timing", Command::Timing(None)),
+            ("\\timing OFF", Command::Timing(Some(false))),
             ("EXIT;", Command::Quit),
             ("\\?", Command::Help),
         ] {
@@ -172,6 +207,7 @@ mod tests {
         assert_eq!(Command::of("select 1;"), None);
         for (line, expected) in [
             ("\\rows many", "\\rows N: how many rows a table shows at most; 0: all"),
+            ("\\timing maybe", "\\timing [on|off]: the line below answers: on, or off"),
             ("\\nothing", "there is no \\nothing; \\? lists what there is"),
         ] {
             assert_eq!(Command::of(line), Some(Err(expected.to_owned())), "{line}");

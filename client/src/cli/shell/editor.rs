@@ -11,7 +11,7 @@ use rustyline::{
     completion::Completer,
     error::ReadlineError,
     highlight::{CmdKind, Highlighter},
-    hint::Hinter,
+    hint::{Hint, Hinter},
     history::FileHistory,
     validate::{ValidationContext, ValidationResult, Validator},
 };
@@ -103,8 +103,38 @@ struct Sql {
 
 impl Helper for Sql {}
 
+/// What is shown behind the cursor, and never becomes part of the text.
+#[derive(Debug, PartialEq, Eq)]
+struct Open(&'static str);
+
+impl Hint for Open {
+    fn display(&self) -> &str {
+        self.0
+    }
+
+    fn completion(&self) -> Option<&str> {
+        None
+    }
+}
+
 impl Hinter for Sql {
-    type Hint = String;
+    type Hint = Open;
+
+    fn hint(&self, line: &str, at: usize, _: &Context<'_>) -> Option<Open> {
+        open(line).filter(|_| at == line.len())
+    }
+}
+
+/// What an empty line below a text says: that its statement goes on, and what would end it.
+fn open(text: &str) -> Option<Open> {
+    let (before, last) = text.rsplit_once('\n')?;
+    if !last.is_empty() || is_whole(before) {
+        return None;
+    }
+    Some(Open(match script::cut(before) {
+        Ok(_) => "  -> the statement goes on: ; ends it, Ctrl-C gives it up",
+        Err(_) => "  -> a quote or a comment is open: Ctrl-C gives the statement up",
+    }))
 }
 
 impl Completer for Sql {
@@ -143,6 +173,10 @@ impl Highlighter for Sql {
 
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
         Cow::Owned(self.style.bold(prompt))
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(self.style.dim(hint))
     }
 
     fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
@@ -187,6 +221,17 @@ mod tests {
         }
         for text in ["select 1", "select ';", "select 1; select 2", "select 1 /* ;"] {
             assert!(!is_whole(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_line_says_that_a_statement_is_open() {
+        let told = |text| open(text).map(|Open(told)| told);
+        assert!(told("select 1\n").unwrap().contains("the statement goes on"));
+        assert!(told("select 1; select 2\n\n").unwrap().contains("the statement goes on"));
+        assert!(told("select 'a\n").unwrap().contains("a quote or a comment is open"));
+        for text in ["", "select 1", "select 1\n,", "select 1;\n", "\n"] {
+            assert_eq!(told(text), None, "{text:?}");
         }
     }
 

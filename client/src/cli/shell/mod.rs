@@ -1,6 +1,7 @@
 //! `basalt sql`: a shell on a terminal, and statements from arguments, files or the standard input.
 
 mod commands;
+mod copy;
 mod editor;
 mod names;
 mod script;
@@ -22,16 +23,21 @@ use self::{
 use super::{
     CliError, ConnectArgs,
     answer::{OutputFormat, SHOWN_ROWS, Target},
-    export,
+    export::Destination,
 };
 
 /// The largest text of statements.
 const MOST_TEXT: u64 = 64 << 20;
 
+/// Where statements are from that no file has.
+const STDIN: &str = "the standard input";
+
 const EXAMPLES: &str = "\
 On a terminal statements end with a semicolon; Tab completes, Ctrl-C cancels, Ctrl-R searches what was typed before, and \\? lists \
 the commands of the shell. Without one, and with -c or -f, the statements run one after the other, and the first error ends \
-the command with exit code 1.
+the command with exit code 1; a line that begins with a backslash is a command of the shell there too.
+
+\\copy moves rows between a table and a file of this machine, in the format that the file's name ends in.
 
 What was typed is kept in $BASALT_HISTORY [default: ~/.local/state/basalt/history]; long answers pass through $BASALT_PAGER or \
 $PAGER [default: less -SRFX].
@@ -41,6 +47,8 @@ Examples:
   basalt sql -c 'SELECT carrier, median(dep_delay) FROM flights GROUP BY carrier ORDER BY 2 DESC'
   basalt sql -c 'SELECT * FROM flights WHERE month = 7' -o july.parquet
   basalt sql -f report.sql
+  basalt sql -c \"\\copy flights FROM 'flights.csv'\"
+  basalt sql -c \"\\copy (SELECT * FROM flights WHERE month = 7) TO 'july.parquet'\"
   echo 'SHOW TABLES' | basalt sql --format csv";
 
 /// Arguments of `sql`.
@@ -69,14 +77,17 @@ pub struct ShellArgs {
 }
 
 pub(crate) async fn run(args: &ShellArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    args.output.as_deref().map(export::kind).transpose()?;
+    let output = args.output.as_deref().map(Destination::of).transpose()?;
     let target = Target { format: args.format, most_rows: args.rows, file: None, pages: false };
     let input = input(args)?;
     let client = connect.connect().await?;
-    let mut session = Session::new(client, target);
+    let mut session = Session::new(client, target, input.is_some());
     match input {
-        Some((name, text)) => session.run_script(&name, &text, args.output.as_deref()).await,
-        None if args.output.is_some() => {
+        Some((name, text)) => {
+            session.input_is_script = args.command.is_empty() && name == STDIN;
+            session.run_script(&name, &text, output.as_ref()).await
+        }
+        None if output.is_some() => {
             Err(CliError::input("--output needs a statement: -c, -f or the standard input"))
         }
         None => interactive(session).await,
@@ -92,7 +103,7 @@ fn input(args: &ShellArgs) -> Result<Option<(String, String)>, CliError> {
     match &args.file {
         Some(file) if !from_stdin => read_file(file).map(Some),
         None if io::stdin().is_terminal() => Ok(None),
-        _ => read("the standard input", io::stdin()).map(Some),
+        _ => read(STDIN, io::stdin()).map(Some),
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::{
     io,
-    ops::Range,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -11,12 +9,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{
     commands::{self, Command},
-    script,
+    script::{self, Piece},
 };
 use crate::{
     cli::{
         CliError,
         answer::{self, Asked, OutputFormat, Target},
+        export::Destination,
         human, print, query,
         style::Style,
     },
@@ -25,6 +24,9 @@ use crate::{
 
 /// After so long a line says that a statement runs.
 const SAID_AFTER: Duration = Duration::from_millis(700);
+
+/// Scripts that run one another.
+const MOST_NESTED: u32 = 16;
 
 /// What a shell does next.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,11 +44,32 @@ pub(super) struct Session {
     /// The format before `\x`.
     pub(super) before: OutputFormat,
     pub(super) shows_time: bool,
+    /// Nobody types: what the shell itself says does not belong among the answers.
+    is_script: bool,
+    /// The statements come from the standard input, so rows do not.
+    pub(super) input_is_script: bool,
+    /// Scripts that run one another now.
+    nested: u32,
 }
 
 impl Session {
-    pub(super) fn new(client: Client, target: Target) -> Self {
-        Self { client, target, before: OutputFormat::Table, shows_time: true }
+    pub(super) fn new(client: Client, target: Target, is_script: bool) -> Self {
+        let (before, shows_time) = (OutputFormat::Table, true);
+        Self { client, target, before, shows_time, is_script, input_is_script: false, nested: 0 }
+    }
+
+    /// Whether a person types the statements.
+    pub(super) fn is_typed(&self) -> bool {
+        !self.is_script
+    }
+
+    /// Says what a command of the shell has done: among the answers where a person reads them, else beside them.
+    pub(super) fn say(&self, text: &str) -> Result<(), CliError> {
+        if self.is_script {
+            eprint!("{text}");
+            return Ok(());
+        }
+        print(text)
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -65,11 +88,10 @@ impl Session {
 
     /// Runs what was typed; errors are printed, and the shell goes on.
     pub(super) async fn typed(&mut self, text: &str) -> Result<Next, CliError> {
-        let outcome = match Command::of(text) {
-            Some(Ok(Command::Quit)) => return Ok(Next::End),
-            Some(Ok(command)) => commands::run(command, self).await.map(|()| Next::Line),
-            Some(Err(message)) => Err(CliError::input(message)),
-            None => self.run_all("", text, None).await.map(|()| Next::Names),
+        let is_line = !text.trim().contains('\n');
+        let outcome = match Command::of(text).filter(|_| is_line) {
+            Some(command) => self.command(command).await,
+            None => self.run_all("", text, None).await,
         };
         match outcome {
             Ok(next) => Ok(next),
@@ -82,40 +104,75 @@ impl Session {
         }
     }
 
-    /// Runs the statements of a text up to the first error. `output` takes the last one's answer.
+    async fn command(&mut self, command: Result<Command, String>) -> Result<Next, CliError> {
+        match command.map_err(CliError::Input)? {
+            Command::Quit => Ok(Next::End),
+            command => {
+                let next = if command.may_make_names() { Next::Names } else { Next::Line };
+                commands::run(command, self).await.map(|()| next)
+            }
+        }
+    }
+
+    /// Runs the statements and commands of a text up to the first error. `output` takes the last statement's answer.
     pub(super) async fn run_script(
         &mut self,
         name: &str,
         text: &str,
-        output: Option<&Path>,
+        output: Option<&Destination>,
     ) -> Result<(), CliError> {
-        self.run_all(name, text, output).await
+        if self.nested == MOST_NESTED {
+            return Err(CliError::input(format!(
+                "{name}: scripts run one another more than {MOST_NESTED} deep"
+            )));
+        }
+        self.nested += 1;
+        let outcome = self.run_all(name, text, output).await;
+        self.nested -= 1;
+        outcome.map(drop)
     }
 
-    async fn run_all(&mut self, name: &str, text: &str, output: Option<&Path>) -> Result<(), CliError> {
+    async fn run_all(
+        &mut self,
+        name: &str,
+        text: &str,
+        output: Option<&Destination>,
+    ) -> Result<Next, CliError> {
         let script = script::cut(text).map_err(CliError::Input)?;
-        let statements: Vec<Range<usize>> = script.complete.into_iter().chain(script.rest).collect();
-        let last = statements.len().saturating_sub(1);
-        for (i, range) in statements.into_iter().enumerate() {
+        let pieces: Vec<_> = script.complete.into_iter().chain(script.rest.map(Piece::Statement)).collect();
+        let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Statement(_)));
+        let several = pieces.len() > 1;
+        let mut next = Next::Line;
+        for (i, piece) in pieces.into_iter().enumerate() {
+            let (what, range) = match &piece {
+                Piece::Statement(range) => ("statement", range.clone()),
+                Piece::Command(range) => ("command", range.clone()),
+            };
             let line = script::line_of(text, range.start);
-            let sql = text.get(range).unwrap_or_default();
-            let file = output.filter(|_| i == last);
-            let ran = self.run_one(sql, file).await;
-            if ran.is_err() && !name.is_empty() && last > 0 {
-                eprintln!("{name}: the statement of line {line}:");
+            let part = text.get(range).unwrap_or_default();
+            let ran = match (&piece, Command::of(part)) {
+                (Piece::Command(_), Some(command)) => self.command(command).await,
+                _ => {
+                    let file = output.filter(|_| Some(i) == last).or(self.target.file.as_ref()).cloned();
+                    let target = Target { file, ..self.target.clone() };
+                    self.run_one(part, &target).await.map(|()| Next::Names)
+                }
+            };
+            if ran.is_err() && !name.is_empty() && several {
+                eprintln!("{name}: the {what} of line {line}:");
             }
-            ran?;
+            match ran? {
+                Next::End => return Ok(Next::End),
+                Next::Names => next = Next::Names,
+                Next::Line => {}
+            }
         }
-        Ok(())
+        Ok(next)
     }
 
     /// Runs a statement; Ctrl-C gives it up, which stops it on the server too.
-    pub(super) async fn run_one(&mut self, sql: &str, file: Option<&Path>) -> Result<(), CliError> {
+    pub(super) async fn run_one(&self, sql: &str, target: &Target) -> Result<(), CliError> {
         let waiting = Waiting::begin();
-        let target = Target {
-            file: file.map(Path::to_owned).or_else(|| self.target.file.clone()),
-            ..self.target.clone()
-        };
         let started = Instant::now();
         let work = async {
             let select = query::parse(sql);
@@ -130,7 +187,7 @@ impl Session {
                 },
             };
             waiting.reads();
-            answer::write(stream, sql, &target).await
+            answer::write(stream, sql, target).await
         };
         let done = tokio::select! {
             done = work => done,
