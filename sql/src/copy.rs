@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufWriter, Read, Write as _},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -30,6 +30,7 @@ use crate::{
     answer::Shown,
     assign::Rows,
     catalog::{Sink, Writer},
+    csv::Form,
     error::{Error, Result},
     limits,
 };
@@ -169,10 +170,14 @@ fn of_parquet(error: &ParquetError) -> Error {
     Error::invalid(format!("the file: {error}"))
 }
 
+fn form(delimiter: u8, quote: u8) -> Form<'static> {
+    Form { delimiter, quote, ..Form::default() }
+}
+
 /// A file that is written.
 enum Out {
     Parquet { writer: Box<ArrowWriter<File>>, memory: Arc<dyn Memory>, taken: usize },
-    Csv(Box<csv::Writer<File>>),
+    Csv { out: BufWriter<File>, delimiter: u8, quote: u8 },
 }
 
 impl Out {
@@ -189,15 +194,20 @@ impl Out {
                 Self::Parquet { writer, memory, taken: 0 }
             }
             Format::Csv { delimiter, quote, header } => {
-                let builder = csv::WriterBuilder::new().with_header(header).with_delimiter(delimiter);
-                Self::Csv(Box::new(builder.with_quote(quote).build(file)))
+                let mut out = BufWriter::new(file);
+                if header {
+                    form(delimiter, quote).header(schema, &mut out).map_err(|error| of_io(&error))?;
+                }
+                Self::Csv { out, delimiter, quote }
             }
         })
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
-            Self::Csv(writer) => writer.write(batch).map_err(|error| of_arrow(&error)),
+            Self::Csv { out, delimiter, quote } => {
+                form(*delimiter, *quote).rows(batch, out).map_err(|error| of_arrow(&error))
+            }
             Self::Parquet { writer, memory, taken } => {
                 writer.write(batch).map_err(|error| of_parquet(&error))?;
                 let now = writer.memory_size();
@@ -219,7 +229,7 @@ impl Out {
 
     fn finish(&mut self) -> Result<()> {
         match self {
-            Self::Csv(_) => Ok(()),
+            Self::Csv { out, .. } => out.flush().map_err(|error| of_io(&error)),
             Self::Parquet { writer, .. } => writer.finish().map(|_| ()).map_err(|error| of_parquet(&error)),
         }
     }

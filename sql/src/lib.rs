@@ -17,6 +17,7 @@ mod coerce;
 mod command;
 mod copy;
 mod correlated;
+pub mod csv;
 mod decimals;
 mod define;
 mod derived;

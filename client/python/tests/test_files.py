@@ -99,6 +99,19 @@ def test_delimiters_and_nulls(client: basalt.Client, table: str, tmp_path: pathl
     assert loaded(client, table, path, delimiter=":") == (["int64", "utf8"], [(1, "2;3")])
     path = written(tmp_path, "t.csv", "a,b\n-,NA\n2,\n")
     assert loaded(client, table, path, nulls=["-"]) == (["int64", "utf8"], [(None, "NA"), (2, "")])
+    # In quotes what is null is a text, where the column is text.
+    path = written(tmp_path, "t.csv", 'a,b,c\n"","",""\n,,\n"1","NULL",x\n')
+    assert loaded(client, table, path) == (
+        ["int64", "utf8", "utf8"],
+        [(None, "", ""), (None, None, None), (1, "NULL", "x")],
+    )
+    assert loaded(client, table, path, nulls=[""])[1] == [(None, None, None), (None, None, None), (1, "NULL", "x")]
+    path = written(tmp_path, "t.csv", 'a,b\n"",00\n,""\nff,\n')
+    assert loaded(client, table, path, schema={"a": "binary", "b": "binary"})[1] == [
+        (b"", b"\0"),
+        (None, b""),
+        (b"\xff", None),
+    ]
     for options in ({"delimiter": "::"}, {"delimiter": "→"}):
         with pytest.raises(ValueError, match="one character"):
             client.load(table, path, **options)

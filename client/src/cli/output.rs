@@ -155,7 +155,8 @@ fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
     out.into()
 }
 
-/// Writes batches as CSV (RFC 4180): a header, then rows; nulls are empty, an empty text is `""`.
+/// Writes batches as CSV (RFC 4180): a header, then rows; nulls are empty, an empty text is `""`. Other texts that `basalt
+/// load` would take for null are quoted too, so that it reads what was written.
 #[derive(Debug)]
 pub struct CsvWriter<W> {
     out: W,
@@ -221,7 +222,7 @@ impl<W: Write> CsvWriter<W> {
 }
 
 fn quoted(text: &str) -> String {
-    if text.is_empty() || text.contains(['"', ',', '\n', '\r']) {
+    if text.contains(['"', ',', '\n', '\r']) || matches!(text, "" | "NULL" | r"\N") {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()

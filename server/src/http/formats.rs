@@ -7,7 +7,6 @@ use arrow_array::{
     cast::AsArray as _,
     types::{Float32Type, Float64Type},
 };
-use arrow_csv::WriterBuilder as CsvBuilder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_json::{
     Encoder as JsonEncoder, EncoderFactory, EncoderOptions, WriterBuilder as JsonBuilder,
@@ -15,6 +14,7 @@ use arrow_json::{
 };
 use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use axum::http::{HeaderMap, header};
+use basalt_sql::csv::Form;
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 
 use super::options::media_type;
@@ -169,10 +169,11 @@ impl Encoder {
 }
 
 fn csv(batch: &RecordBatch, header: bool, null: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut writer = CsvBuilder::new().with_header(header).with_null(null.to_owned()).build(&mut bytes);
-    writer.write(batch).map_err(unwritten)?;
-    drop(writer);
+    let (mut bytes, form) = (Vec::new(), Form { null, ..Form::default() });
+    if header {
+        form.header(&batch.schema(), &mut bytes).map_err(unwritten)?;
+    }
+    form.rows(batch, &mut bytes).map_err(unwritten)?;
     Ok(bytes)
 }
 
@@ -279,7 +280,9 @@ mod tests {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(""), None, Some("a")]));
         let texts = RecordBatch::try_from_iter([("t", Arc::clone(&texts)), ("u", texts)]).unwrap();
         let mut encoder = Encoder::new(Format::Csv, &texts.schema(), "\\N").unwrap();
-        assert_eq!(encoder.rows(&texts).unwrap(), b"t,u\n,\n\\N,\\N\na,a\n");
+        assert_eq!(encoder.rows(&texts).unwrap(), b"t,u\n\"\",\"\"\n\\N,\\N\na,a\n");
+        let mut encoder = Encoder::new(Format::Csv, &texts.schema(), "").unwrap();
+        assert_eq!(encoder.rows(&texts).unwrap(), b"t,u\n\"\",\"\"\n,\na,a\n");
     }
 
     #[test]

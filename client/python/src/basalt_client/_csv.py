@@ -37,7 +37,8 @@ class Reading:
     delimiter: str | None = None
     """Of a CSV; `None`: the one that is found."""
     nulls: Sequence[str] | None = None
-    """What is null in a CSV; `None`: the empty cell, `NULL`, `\\N`, and `NA` in columns that are no text."""
+    """What is null in a CSV; `None`: the empty cell, `NULL`, `\\N`, and `NA` in columns that are no text. In quotes these are
+    texts, where the column is text."""
 
 
 class Csv:
@@ -118,6 +119,8 @@ class Csv:
             convert_options=pa.csv.ConvertOptions(
                 null_values=list(self._nulls),
                 strings_can_be_null=True,
+                # A text in quotes is one: an empty one, too. Where nulls are said, quotes make no difference.
+                quoted_strings_can_be_null=not self._has_na,
                 column_types=dict.fromkeys(self._names, pa.string()),
             ),
         )

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from . import _types as types
 
-# In columns that are no text it stands for null, where nothing else is said.
-NULL_BUT_TEXT = "NA"
+# In columns that are no text they stand for null, where nothing else is said: the others in quotes, without which they are
+# null everywhere.
+NULLS_BUT_TEXT = ("NA", "", "NULL", r"\N")
 
 # Numbers as people write them: 007 is a code, whose zeros are part of it.
 _NUMBER = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
@@ -35,7 +36,7 @@ _TRIED = 64
 def type_of(texts: pa.Array) -> pa.DataType:
     """The type that all of the texts have; that of nulls where there is no value."""
     values = texts.drop_null()
-    values = pc.ascii_trim_whitespace(values.filter(pc.not_equal(values, NULL_BUT_TEXT)))
+    values = pc.ascii_trim_whitespace(values.filter(pc.invert(_is_null_but_text(values))))
     if len(values) == 0:
         return pa.null()
     if _are(values, pa.int64()):
@@ -79,17 +80,24 @@ def parse(texts: pa.Array, to: pa.DataType, *, inferred: bool, has_na: bool) -> 
         to: A type of a table. Of nulls: there was no value yet, so texts stay.
         inferred: The type comes from other texts. So a value that would not be the same text again is an error:
             leading zeros, and integers that the float rounds.
-        has_na: Whether `NA` is null.
+        has_na: Whether `NA` is null, and in quotes what is null without them.
     """
     if pa.types.is_string(to) or pa.types.is_null(to):
         return texts
     if has_na:
-        texts = _null_where(pc.equal(texts, NULL_BUT_TEXT), texts)
+        empty = pc.equal(texts, "")
+        is_null = _is_null_but_text(texts)
+        # No bytes are bytes.
+        texts = _null_where(pc.and_not(is_null, empty) if pa.types.is_binary(to) else is_null, texts)
     try:
         return _parse(texts, to, inferred)
     except (pa.ArrowException, ValueError):
         # Only now, because hardly any file has spaces there.
         return _parse(pc.ascii_trim_whitespace(texts), to, inferred)
+
+
+def _is_null_but_text(texts: pa.Array) -> pa.Array:
+    return pc.is_in(texts, pa.array(NULLS_BUT_TEXT))
 
 
 def first_bad(array: pa.Array, convert: Callable[[pa.Array], Any]) -> int:

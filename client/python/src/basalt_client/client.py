@@ -170,7 +170,8 @@ class Client:
                 are PyArrow's or texts like `"decimal(12,2)"`. CSV and JSON are read as these types, and a table that
                 is made has them. Default: those of the table; else what the rows say.
             delimiter: What separates the fields of a CSV. Default: the one of `,`, `;`, tab and `|` that fits.
-            nulls: What is null in a CSV. Default: the empty cell, `NULL` and `\\N`, and `NA` in columns that are no
+            nulls: What is null in a CSV, quoted or not. Default: the empty cell, `NULL` and `\\N`, none of them in quotes
+                where the column is text, so that `""` is an empty text; and `NA` in columns that are no
                 text.
 
         Raises:

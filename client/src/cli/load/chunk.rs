@@ -34,7 +34,7 @@ pub(super) struct Chunk {
     data: Vec<u8>,
     /// Where each cell ends.
     ends: Vec<usize>,
-    /// What each cell is; none of a CSV.
+    /// What each cell is.
     kinds: Vec<Kind>,
     lines: Vec<u64>,
 }
@@ -90,7 +90,7 @@ impl Chunk {
     }
 
     fn kind(&self, row: usize, place: usize) -> Kind {
-        self.kinds.get(row * self.columns + place).copied().unwrap_or(Kind::Csv)
+        self.kinds[row * self.columns + place]
     }
 
     /// Leaves out the rows of bad cells, which come in the rows' order.
@@ -105,9 +105,7 @@ impl Chunk {
                 self.data.extend_from_slice(old.cell(row, place));
                 self.ends.push(self.data.len());
             }
-            if !old.kinds.is_empty() {
-                self.kinds.extend_from_slice(&old.kinds[row * old.columns..(row + 1) * old.columns]);
-            }
+            self.kinds.extend_from_slice(&old.kinds[row * old.columns..(row + 1) * old.columns]);
             self.lines.push(old.lines[row]);
         }
     }
@@ -296,6 +294,7 @@ impl Cells<'_> {
     fn is_null(&self, row: usize, cell: &[u8]) -> bool {
         match self.chunk.kind(row, self.place) {
             Kind::Csv => self.options.is_null(cell, *self.field.data_type() == DataType::Utf8),
+            Kind::Quoted => self.options.is_null_in_quotes(cell, self.field.data_type()),
             Kind::Null => true,
             Kind::Text | Kind::Bare => false,
         }

@@ -1,6 +1,7 @@
 //! CSV files: their records, with lines for messages.
 //!
-//! Quotes are undone before nulls are looked for, so a quoted `"NA"` is null too.
+//! A cell in quotes is a text where its column is one: `""` is empty, and no null. Elsewhere, and where `--null` says what
+//! is null, quotes make no difference.
 
 use std::{cell::Cell, io::Read, rc::Rc};
 

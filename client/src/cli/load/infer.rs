@@ -212,15 +212,19 @@ impl Guess {
                 self.nulls = true;
                 return None;
             }
-            Kind::Csv if options.is_null(cell, true) => {
-                self.nulls = true;
-                return None;
-            }
-            Kind::Csv if options.is_null_but_text(cell) => {
+            Kind::Quoted if options.has_default_nulls() && options.is_null(cell, true) => {
                 self.nulls_but_text = true;
                 return None;
             }
-            Kind::Text | Kind::Csv | Kind::Bare => {}
+            Kind::Csv | Kind::Quoted if options.is_null(cell, true) => {
+                self.nulls = true;
+                return None;
+            }
+            Kind::Csv | Kind::Quoted if options.is_null_but_text(cell) => {
+                self.nulls_but_text = true;
+                return None;
+            }
+            Kind::Text | Kind::Csv | Kind::Quoted | Kind::Bare => {}
         }
         self.seen = true;
         let Self { bool, number, date, timestamp, time, values, .. } = *self;

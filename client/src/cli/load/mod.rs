@@ -144,7 +144,7 @@ pub struct LoadArgs {
     pub date_format: Vec<Format>,
 
     /// Texts that stand for null in a CSV, quoted or not, separated by commas [default: an empty one, NULL, \N, and NA
-    /// where the column is no text]
+    /// where the column is no text; in quotes they are texts where the column is text]
     #[arg(long, value_name = "TEXTS", value_delimiter = ',', allow_hyphen_values = true)]
     pub null: Option<Vec<String>>,
 }

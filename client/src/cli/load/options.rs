@@ -1,5 +1,7 @@
 //! How texts are read: nulls, dates and times, and which columns are wanted.
 
+use arrow_schema::DataType;
+
 use super::{LoadArgs, formats::Formats};
 
 /// Texts that stand for null where nothing else is said.
@@ -46,6 +48,21 @@ impl Options {
     pub(super) fn is_null(&self, cell: &[u8], in_text: bool) -> bool {
         (cell.len() <= self.longest_null && self.nulls.iter().any(|null| null == cell))
             || (!in_text && self.is_null_but_text(cell))
+    }
+
+    /// Whether a cell of a CSV that was in quotes stands for null. What nobody has named as null is itself where it can be,
+    /// so that an empty text is told from a null; in a column of numbers it cannot.
+    pub(super) fn is_null_in_quotes(&self, cell: &[u8], data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Utf8 if self.has_default_nulls => false,
+            DataType::Binary if self.has_default_nulls && cell.is_empty() => false,
+            data_type => self.is_null(cell, *data_type == DataType::Utf8),
+        }
+    }
+
+    /// Whether nulls are those of [`NULLS`], which are texts where they are quoted.
+    pub(super) fn has_default_nulls(&self) -> bool {
+        self.has_default_nulls
     }
 
     /// Whether a cell of a CSV stands for null unless its column is text.

@@ -24,6 +24,8 @@ pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 pub(super) enum Kind {
     /// Of a CSV: a text that may stand for anything.
     Csv,
+    /// The same in quotes: where a column is text, it stands for itself.
+    Quoted,
     /// A string of JSON.
     Text,
     /// Anything else of JSON, as it is written.
@@ -38,7 +40,7 @@ pub(super) struct Record {
     pub(super) data: Vec<u8>,
     /// Where each field ends in `data`.
     pub(super) ends: Vec<usize>,
-    /// What each field is; none in a CSV.
+    /// What each field is.
     pub(super) kinds: Vec<Kind>,
     /// The line that it starts on, from 1.
     pub(super) line: u64,
@@ -58,7 +60,7 @@ impl Record {
 
     /// What each field is.
     pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.kinds.iter().copied().chain(std::iter::repeat(Kind::Csv))
+        self.kinds.iter().copied()
     }
 
     fn bytes(&self) -> usize {
@@ -128,6 +130,7 @@ impl<R: Read> Splitter<R> {
     pub(super) fn next(&mut self, record: &mut Record) -> Result<bool, Failure> {
         record.data.clear();
         record.ends.clear();
+        record.kinds.clear();
         record.line = self.line;
         if self.peek()?.is_none() {
             return Ok(false);
@@ -136,6 +139,7 @@ impl<R: Read> Splitter<R> {
             let is_quoted = self.peek()? == Some(b'"');
             let end = if is_quoted { self.quoted(record)? } else { self.plain(record)? };
             record.ends.push(record.data.len());
+            record.kinds.push(if is_quoted { Kind::Quoted } else { Kind::Csv });
             check_size(record)?;
             if end == End::Record {
                 record.is_blank = record.bytes() == size_of::<usize>() && !is_quoted;
@@ -339,6 +343,18 @@ mod tests {
         check("\u{feff}\"a\"\n", &["1:a"]);
         // Not where a field starts, it is a character.
         check("5\" pipe, \"x\"\n", &["1:5\" pipe| \"x\""]);
+    }
+
+    #[test]
+    fn fields_tell_whether_they_were_quoted() {
+        let mut splitter = Splitter::new("a,\"\",,\"b\"\n\"\"\n".as_bytes(), b',').unwrap();
+        let mut record = Record::default();
+        let mut kinds = || {
+            assert!(splitter.next(&mut record).unwrap());
+            record.kinds().collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(), [Kind::Csv, Kind::Quoted, Kind::Csv, Kind::Quoted]);
+        assert_eq!(kinds(), [Kind::Quoted]);
     }
 
     #[test]

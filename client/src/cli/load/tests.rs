@@ -1,4 +1,4 @@
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use arrow_array::{
     ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
@@ -408,7 +408,55 @@ fn delimiters() {
 #[test]
 fn null_texts_by_default() {
     check(&[], "a,b\n1,x\nNA,NA\n\\N,NULL\n", "a int32, b utf8", "a,b\n1,x\n,NA\n,\n");
-    check(&["--null", "NA"], "a,b\n1,NA\nNA,NULL\n", "a int32, b utf8", "a,b\n1,\n,NULL\n");
+    check(&["--null", "NA"], "a,b\n1,NA\nNA,NULL\n", "a int32, b utf8", "a,b\n1,\n,\"NULL\"\n");
+}
+
+#[test]
+fn quotes_tell_an_empty_text_from_a_null() {
+    check(&[], "a,b\n1,\"\"\n2,\n", "a int32 not null, b utf8", "a,b\n1,\"\"\n2,\n");
+    check(&[], "a,b\n1,\"\"\n2,\"x\"\n", "a int32 not null, b utf8 not null", "a,b\n1,\"\"\n2,x\n");
+    check(&[], "a\n\"\"\n\n\"NULL\"\nNULL\n", "a utf8", "a\n\"\"\n\n\"NULL\"\n\n");
+    // Where all is quoted, a number that is not there is no text.
+    check(
+        &[],
+        "a,b\n\"1\",\"x\"\n\"\",\"\"\n\"NA\",\"y\"\n",
+        "a int32, b utf8 not null",
+        "a,b\n1,x\n,\"\"\n,y\n",
+    );
+    let schema = ["--schema", "a int32, b utf8, c binary, d date32"];
+    let text = "a,b,c,d\n\"\",\"\",\"\",\"\"\n,,,\n";
+    check(&schema, text, "a int32, b utf8, c binary, d date32", "a,b,c,d\n,\"\",\"\",\n,,,\n");
+    // What is said to be null is null, quoted or not.
+    check(&["--null", ""], "a,b\n1,\"\"\n2,x\n", "a int32 not null, b utf8", "a,b\n1,\n2,x\n");
+    check(&["--null", "-"], "a,b\n1,\"-\"\n2,\"\"\n", "a int32 not null, b utf8", "a,b\n1,\n2,\"\"\n");
+    let rejected =
+        read_csv(&["--schema", "a utf8 not null", "--skip-bad", "1"], "a\n\"\"\n\nx\n", None).unwrap();
+    assert_eq!((rejected.rows.as_str(), rejected.bad.len()), ("a\n\"\"\nx\n", 1));
+}
+
+#[test]
+fn what_is_exported_is_loaded_as_it_was() {
+    let texts =
+        [Some(""), None, Some("NULL"), Some("\\N"), Some("NA"), Some("a,\"b\"\n"), Some(" x "), Some("\r")];
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter((0..8).map(|n| (n % 3 != 0).then_some(n))));
+    let texts: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
+    let two =
+        RecordBatch::try_from_iter_with_nullable([("n", numbers, true), ("t", Arc::clone(&texts), true)]);
+    let one = RecordBatch::try_from_iter_with_nullable([("t", texts, true)]);
+    for batch in [two.unwrap(), one.unwrap()] {
+        let mut csv = Vec::new();
+        CsvWriter::new(&mut csv, batch.schema_ref()).unwrap().write(&batch).unwrap();
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("f.csv");
+        fs::write(&path, csv).unwrap();
+        let args = args(&["t", path.to_str().unwrap()]);
+        let (files, _) = inputs::open_all(&args).unwrap();
+        let job =
+            source::plan(files, Some(batch.schema()), false, Options::new(&args), 0, &|_| Ok(())).unwrap();
+        let (sender, mut receiver) = mpsc::channel(10);
+        job.read(&sender).unwrap();
+        assert_eq!(receiver.try_recv().unwrap().batch, batch);
+    }
 }
 
 #[test]
