@@ -43,6 +43,7 @@ mod secured;
 mod select;
 mod semi_joins;
 mod sets;
+mod shell;
 mod support;
 #[cfg(feature = "otlp")]
 mod traces;

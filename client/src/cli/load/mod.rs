@@ -9,6 +9,7 @@ mod infer;
 mod inputs;
 mod ipc;
 mod json;
+mod keep;
 mod names;
 mod options;
 mod records;
@@ -106,8 +107,9 @@ pub struct LoadArgs {
     #[arg(long)]
     pub skip_unsupported: bool,
 
-    /// In place of what a table of this name has: in one commit where the columns are the same (--schema says them, so that
-    /// they are), else the table is dropped first, when the files were checked
+    /// In place of what a table of this name has: in one commit where the columns are the same, else the table is dropped
+    /// first, when the files were checked. Without --schema, columns keep the types that the table has where the values of CSV
+    /// and JSON files fit
     #[arg(long)]
     pub replace: bool,
 
@@ -270,7 +272,16 @@ impl Load<'_> {
         let deletes = self.deletes(existing.as_ref())?;
         let before = existing.as_ref().map(|table| table.rows);
         let (known, existing) = existing.map(|table| (table.retention, table.schema)).unzip();
-        let job = self.plan(files, declared, existing.as_ref()).await?;
+        let has_schema = declared.is_some();
+        let mut job = self.plan(files, declared, existing.as_ref()).await?;
+        if let Some(existing) = existing.as_ref().filter(|_| self.args.replace && !has_schema) {
+            let fits = async |job: Job| match read_all(job, bar("checking", bytes), async |_| Ok(())).await {
+                Ok(_) => Ok(true),
+                Err(CliError::Input(_)) => Ok(false),
+                Err(error) => Err(error),
+            };
+            job = keep::in_place_of(existing, &job, fits).await?.unwrap_or(job);
+        }
         report_notes(&job);
         let kept = self.retention(known, &job.schema)?;
         let in_place = existing.as_ref().is_some_and(|existing| self.replaces_rows(existing, &job.schema));

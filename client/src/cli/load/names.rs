@@ -3,7 +3,7 @@
 //! A name stays as it is, spaces, points and all. One that is empty is that of its position, `column3`; one that another
 //! column has already, whatever its case, gets a number: `a`, then `a_2`. Characters that control a terminal become `_`.
 //! Where the columns are known, a header that is none of them and would be one with `_` for what no identifier has is
-//! that one: `two words` goes to `two_words`.
+//! that one: `two words` goes to `two_words`. So is the only one that differs in the case of letters, where one header does.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -15,15 +15,18 @@ pub(super) fn of_headers<'a>(
     known: Option<&Schema>,
 ) -> (Vec<String>, Vec<String>) {
     let is_known = |name: &str| known.is_some_and(|known| known.index_of(name).is_ok());
+    let headers: Vec<&str> = headers.into_iter().collect();
     let (mut names, mut notes) = (Vec::<String>::new(), Vec::new());
     let mut taken = BTreeSet::<String>::new();
-    for (i, header) in headers.into_iter().enumerate() {
+    for (i, header) in headers.iter().copied().enumerate() {
         let plain = of_header(header, i);
         let identifier = identifier(&plain);
         let name = if is_known(&plain) && !names.contains(&plain) {
             plain
         } else if is_known(&identifier) && !names.contains(&identifier) {
             identifier
+        } else if let Some(name) = known.and_then(|known| but_for_case(&plain, known, &headers)) {
+            name
         } else if taken.contains(&plain.to_lowercase()) {
             // Among as many names as there are columns one is free.
             let free =
@@ -38,6 +41,15 @@ pub(super) fn of_headers<'a>(
         names.push(name);
     }
     (names, notes)
+}
+
+/// The only known name that is a header but for the case of its letters, where no other header is.
+fn but_for_case(header: &str, known: &Schema, headers: &[&str]) -> Option<String> {
+    let lower = |name: &str| identifier(name).to_lowercase();
+    let is_alike = |name: &str| lower(name) == lower(header);
+    let mut alike = known.fields().iter().map(|field| field.name()).filter(|name| is_alike(name));
+    let only = alike.next().filter(|_| alike.next().is_none())?;
+    (headers.iter().filter(|header| is_alike(header)).count() == 1).then(|| only.clone())
 }
 
 /// The name of the column of a JSON key: one that is empty has no position, and is `_`.
@@ -88,6 +100,10 @@ mod tests {
         check(&["a", "a"], &["a", "a_2"], &["a", "a_2"]);
         check(&["two words", "2nd"], &["two_words", "_2nd"], &["two_words", "_2nd"]);
         check(&["two words"], &["two words", "two_words"], &["two words"]);
+        check(&["ID", "Two Words", "x"], &["id", "two_words", "x"], &["id", "two_words", "x"]);
+        check(&["ID", "id"], &["id"], &["ID", "id"]);
+        check(&["ID"], &["id", "Id"], &["ID"]);
+        check(&["ID", "Id"], &["id"], &["ID", "Id_2"]);
         let (_, notes) = of_headers(["a", "a"], None);
         assert_eq!(notes, ["column 2 is named \"a_2\": another is named \"a\" already"]);
     }
