@@ -2,6 +2,7 @@
 //! and what is told of a distribution. What they hold is reserved like the memory of any aggregate.
 
 mod binned;
+mod mode;
 mod moments;
 mod quantile;
 
@@ -17,7 +18,7 @@ use datafusion::{
     arrow::buffer::OffsetBuffer,
     common::{Result, ScalarValue, utils::SingleRowListArrayBuilder},
     logical_expr::{
-        Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Signature, Volatility,
+        Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, GroupsAccumulator, Signature, Volatility,
         function::{AccumulatorArgs, StateFieldsArgs},
         utils::format_state_name,
     },
@@ -95,6 +96,11 @@ pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
 impl Gathered {
     fn has_bounds(&self, arguments: usize) -> bool {
         matches!(self.kind, Kind::Histogram | Kind::ExactHistogram) && arguments == 2
+    }
+
+    /// Whether it is a mode whose values are counted as they come. Of distinct values each counts once, whenever it comes.
+    fn is_counted(&self, value: &DataType, is_distinct: bool) -> bool {
+        self.kind == Kind::Mode && !is_distinct && mode::takes(value)
     }
 
     /// The shares of a quantile, and whether they are those of a list.
@@ -179,7 +185,18 @@ impl AggregateUDFImpl for Gathered {
             let (shares, is_list) = self.shares(&args)?;
             return Ok(Box::new(quantile::Quantile::new(shares, is_list, data_type.clone())));
         }
+        if self.is_counted(data_type, args.is_distinct) && args.order_bys.is_empty() {
+            return Ok(Box::new(mode::One(mode::Groups::new(data_type.clone())?)));
+        }
         self.create_sliding_accumulator(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.is_counted(args.expr_fields[0].data_type(), args.is_distinct) && args.order_bys.is_empty()
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(mode::Groups::new(args.expr_fields[0].data_type().clone())?))
     }
 
     /// One that may be taken values away from again.
@@ -225,7 +242,11 @@ impl AggregateUDFImpl for Gathered {
             let item = Field::new_list_field(DataType::UInt64, true);
             return Ok(vec![Arc::new(Field::new_list(format_state_name(args.name, "counts"), item, true))]);
         }
-        let item = Field::new_list_field(args.input_fields[0].data_type().clone(), true);
+        let value = args.input_fields[0].data_type();
+        if self.is_counted(value, args.is_distinct) {
+            return Ok(mode::state_fields(args.name, value));
+        }
+        let item = Field::new_list_field(value.clone(), true);
         Ok(vec![Arc::new(Field::new_list(format_state_name(args.name, "values"), item, true))])
     }
 }
