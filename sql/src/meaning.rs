@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
@@ -319,9 +319,10 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Error::unsupported("a constant among the keys of CUBE, ROLLUP or GROUPING SETS").into()
             );
         }
-        Expr::AggregateFunction(of) => {
+        Expr::AggregateFunction(mut of) => {
             refuse(of.func.name(), &of.params.args, schema)?;
-            Transformed::no(Expr::AggregateFunction(of))
+            let changed = exact_median(of.func.name(), &mut of.params.args, schema);
+            transformed(Expr::AggregateFunction(of), changed)
         }
         Expr::WindowFunction(mut of) => {
             let name = of.fun.name();
@@ -340,8 +341,10 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
                 return Err(Error::unsupported("a window in the order of intervals").into());
             }
+            let name = name.to_owned();
+            let mut changed = exact_median(&name, &mut of.params.args, schema);
             // Rows of a partition are those whose bits are the same.
-            let mut changed = one_zero(of.params.partition_by.iter_mut(), schema);
+            changed |= one_zero(of.params.partition_by.iter_mut(), schema);
             let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
             changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_))), schema);
             transformed(Expr::WindowFunction(of), changed)
@@ -373,6 +376,22 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
         return Err(Error::invalid("nth_value counts from 1").into());
     }
     Ok(())
+}
+
+/// Has the median of decimals be one: with one more digit behind the point, with which the middle of any two is exact. The
+/// planner has made them floats; those of as many digits as there may be stay that.
+fn exact_median(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
+    if name == "median"
+        && let [Expr::Cast(of)] = args
+        && let Ok(DataType::Decimal128(precision, scale)) = of.expr.get_type(schema)
+        && of.field.data_type().is_floating()
+        && precision < DECIMAL128_MAX_PRECISION
+    {
+        let exact = DataType::Decimal128(precision + 1, scale + 1);
+        args[0] = cast((*of.expr).clone(), exact);
+        return true;
+    }
+    false
 }
 
 fn is_positive(arg: &Expr) -> bool {
