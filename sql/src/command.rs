@@ -9,8 +9,10 @@ pub enum Command {
     Select,
     /// EXPLAIN, with ANALYZE or without.
     Explain,
-    /// SHOW, DESCRIBE.
+    /// SHOW, DESCRIBE, SUMMARIZE.
     Show,
+    /// SET, RESET.
+    Set,
     /// INSERT without ON CONFLICT.
     Insert,
     /// UPDATE.

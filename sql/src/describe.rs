@@ -20,16 +20,20 @@ use crate::{
     engine::{Request, Shared},
     error::Result,
     headings::Headings,
-    made::{affected_schema, columns_schema, tables_schema, text_schema, views_schema},
+    made::{affected_schema, columns_schema, settings_schema, tables_schema, text_schema, views_schema},
     parse::{Parameters, as_query},
     plan::{logical, physical, unplanned, verify},
     plans::{Listed, Pins},
     resolve::{Resolved, resolve},
+    summary,
 };
 
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there, or with
 /// its parameters where they are given: they may be of other types, of which the answer's columns are then.
 pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
+    if let Some(query) = summary::summarized(&request.sql)? {
+        return summary::described(shared, request, query).await;
+    }
     let (listed, mut pins) = (Listed::of(&request).await?, Pins::new());
     let parameters = match request.parameters.as_slice() {
         [] => Parameters::Open,
@@ -57,6 +61,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         Resolved::Columns(_) | Resolved::ColumnsOf(..) => Ok(described(command, columns_schema())),
         Resolved::Views(_) => Ok(described(command, views_schema())),
         Resolved::Text(_) => Ok(described(command, text_schema())),
+        Resolved::Settings(about) => Ok(described(command, settings_schema(&about))),
         Resolved::Create(_)
         | Resolved::Drop { .. }
         | Resolved::CreateView(..)

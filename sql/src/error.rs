@@ -244,9 +244,25 @@ pub(crate) fn of_parser(error: &ParserError) -> Error {
 }
 
 /// Words that a statement begins with.
-const STATEMENTS: [&str; 16] = [
-    "ALTER", "CANCEL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "INSERT", "SELECT",
-    "SHOW", "TRUNCATE", "UPDATE", "VALUES", "WITH",
+const STATEMENTS: [&str; 18] = [
+    "ALTER",
+    "CANCEL",
+    "COPY",
+    "CREATE",
+    "DELETE",
+    "DESCRIBE",
+    "DROP",
+    "EXPLAIN",
+    "FROM",
+    "INSERT",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "SUMMARIZE",
+    "TRUNCATE",
+    "UPDATE",
+    "VALUES",
+    "WITH",
 ];
 
 /// A message in the form of ours: it begins small, and has no full stop.

@@ -12,6 +12,7 @@ use crate::{
     command::Command,
     error::Result,
     plan::Planned,
+    settings::{self, About, Setting},
     views::Views,
 };
 
@@ -57,6 +58,30 @@ pub(crate) fn show_views(views: &Views) -> Result<Planned> {
 
 pub(crate) fn text_schema() -> Schema {
     Schema::of_answer(vec![Field::new("statement", Logical::Utf8, true)])
+}
+
+pub(crate) fn settings_schema(about: &About) -> Schema {
+    let names = match about {
+        About::One(name, _) => vec![*name],
+        About::All => vec!["name", "setting"],
+        About::Nothing => return affected_schema(),
+    };
+    let text = |name| Field::new(name, Logical::Utf8, true);
+    Schema::of_answer(names.into_iter().map(text).collect())
+}
+
+/// What SHOW tells of settings, and SET and RESET of what they have done.
+pub(crate) fn show_settings(about: &About) -> Result<Planned> {
+    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+    let columns = match about {
+        About::One(_, value) => vec![texts(vec![value])],
+        About::All => vec![
+            texts(settings::all().map(Setting::name).collect()),
+            texts(settings::all().map(Setting::first).collect()),
+        ],
+        About::Nothing => return affected(Command::Set, 0),
+    };
+    made(settings_schema(about), columns)
 }
 
 pub(crate) fn describe_columns(schema: &Schema) -> Result<Planned> {

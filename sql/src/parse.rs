@@ -13,7 +13,7 @@ use basalt_core::{error::ErrorKind, query::Literal};
 use datafusion::{
     common::TableReference,
     sql::{
-        parser::{DFParserBuilder, ExplainStatement, Statement},
+        parser::{DFParserBuilder, ExplainStatement, ResetStatement, Statement},
         resolve::resolve_table_references,
         sqlparser::{
             ast::{
@@ -144,6 +144,9 @@ impl Text {
             (None, _) => return Err(Error::invalid("there is no statement")),
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
+        if let Statement::Reset(reset) = statement {
+            statement = Statement::Statement(Box::new(ast::Statement::Reset(as_parsed(reset))));
+        }
         let inner = inner(&mut statement)?;
         let headings = Headings::of(inner);
         system::rewrite(inner, &names.tables)?;
@@ -211,7 +214,10 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
             | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
             | ast::Statement::ShowViews { .. }
             | ast::Statement::ShowColumns { .. }
-            | ast::Statement::ShowCreate { .. } => Ok(statement),
+            | ast::Statement::ShowCreate { .. }
+            | ast::Statement::ShowVariable { .. }
+            | ast::Statement::Set(_)
+            | ast::Statement::Reset(_) => Ok(statement),
             other => {
                 let text = other.to_string();
                 let mut words = text.split_whitespace();
@@ -226,6 +232,15 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
         Statement::CopyTo(_) => Err(refused("COPY")),
         Statement::Reset(_) => Err(refused("RESET")),
     }
+}
+
+/// RESET, of which the planner has a form of its own.
+fn as_parsed(ResetStatement::Variable(name): ResetStatement) -> ast::ResetStatement {
+    let reset = match name.to_string().eq_ignore_ascii_case("all") {
+        true => ast::Reset::ALL,
+        false => ast::Reset::ConfigurationParameter(name),
+    };
+    ast::ResetStatement { reset }
 }
 
 /// The part of a statement that names tables which are there; `None`: it reads none.
@@ -299,7 +314,7 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
 
 fn refused(what: &str) -> Error {
     Error::invalid(format!(
-        "there is no statement {what}; there are SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, \
+        "there is no statement {what}; there are SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, SUMMARIZE, SET, INSERT, UPDATE, DELETE, \
          TRUNCATE, COPY, CANCEL QUERY, ALTER TABLE, and CREATE and DROP of tables and views"
     ))
 }

@@ -48,7 +48,7 @@ use crate::{
     guarded::guarded,
     headings::Headings,
     lambdas, light, limits, lists,
-    made::{affected, describe_columns, made, show_tables, show_views, text_schema},
+    made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::{self, Meaning},
     operators::Planner,
     order,
@@ -60,7 +60,7 @@ use crate::{
     scan::Scan,
     sets::KeysApart,
     sideways::Sideways,
-    stars, strings,
+    stars, strings, summary,
     sums::Sums,
     system,
     timestamps::{self, Seconds},
@@ -256,6 +256,9 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
         request.catalog.cancel(&id).await?;
         return affected(Command::CancelQuery, 0);
     }
+    if let Some(query) = summary::summarized(&request.sql)? {
+        return summary::summary(shared, &request, &query).await;
+    }
     for _ in 0..limits::WRITE_ATTEMPTS {
         let (listed, mut pins) = (Listed::of(&request).await?, Pins::new());
         // What is wrong with a table is told as it is of any statement.
@@ -286,6 +289,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 }
                 return run(shared, &request, session, &plan, physical, command).await;
             }
+            Resolved::Settings(about) => return show_settings(&about),
             Resolved::Tables(tables) => return show_tables(tables),
             Resolved::Columns(table) => return describe_columns(table.schema()),
             Resolved::Views(views) => return show_views(&views),

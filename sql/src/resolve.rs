@@ -32,6 +32,7 @@ use crate::{
     limits,
     parse::{Named, Names, Parameters, Text},
     plans::{Listed, Pins},
+    settings::{self, About},
     similar, system,
     table::BasaltTable,
     views::{Read, Views, text_of_table, within},
@@ -42,6 +43,8 @@ use crate::{
 pub(crate) enum Resolved {
     /// It is planned.
     Query(Box<SessionState>, Statement, Headings),
+    /// SHOW, SET or RESET of settings.
+    Settings(About),
     /// SHOW TABLES.
     Tables(Vec<String>),
     /// DESCRIBE.
@@ -84,6 +87,8 @@ impl Resolved {
             Self::Tables(_) | Self::Columns(_) | Self::Views(_) | Self::Text(_) | Self::ColumnsOf(..) => {
                 Command::Show
             }
+            Self::Settings(About::Nothing) => Command::Set,
+            Self::Settings(_) => Command::Show,
             Self::CreateView(..) => Command::CreateView,
             Self::DropView { .. } => Command::DropView,
             Self::Cancel(_) => Command::CancelQuery,
@@ -127,6 +132,9 @@ pub(crate) async fn resolve(
     let mut parsed = text.parse(&names, parameters)?;
     let mut describes = false;
     if let Statement::Statement(statement) = &parsed.statement {
+        if let Some(about) = settings::about(statement)? {
+            return Ok(Resolved::Settings(about));
+        }
         match shown(statement, views)? {
             Some(Asked::Tables) => return Ok(Resolved::Tables(known.clone())),
             Some(Asked::Views) => return Ok(Resolved::Views(views.clone())),

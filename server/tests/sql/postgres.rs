@@ -53,6 +53,11 @@ async fn texts_of_statements() {
     assert!(fields(&error.1)[&'D'].starts_with("request "));
     let rows = client.query("SELECT key FROM t ORDER BY key").await;
     assert_eq!(rows.len(), 1003);
+    let summary = client.query("SET statement_timeout = '9s'; SUMMARIZE t").await;
+    assert!(
+        summary[2].starts_with("D key|int32|0|999|") && summary[3].starts_with("D text|utf8|text 1|"),
+        "{summary:?}"
+    );
     client.send(b'X', &[]).await;
     assert_eq!(client.stream.read(&mut [0; 1]).await.unwrap(), 0);
 }
