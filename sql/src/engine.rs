@@ -30,6 +30,7 @@ use crate::{
     error::{Error, Result},
     interruptible::{GIVEN_UP, GivenUp},
     limits,
+    located::located,
     plan::{self, Planned},
     plans::Plans,
 };
@@ -140,7 +141,8 @@ impl Engine {
         let (sender, batches) = mpsc::channel(limits::WAITING_BATCHES);
         let (shared, given_up) = (self.shared(), GivenUp::default());
         let task = self.handle.spawn(GIVEN_UP.scope(given_up.clone(), async move {
-            match plan::plan(&shared, request).await {
+            let sql = request.sql.clone();
+            match located(plan::plan(&shared, request).await, &sql) {
                 Ok(Planned { command, shown, mut batches }) => {
                     if head.send(Ok((command, shown.schema().clone()))).is_err() {
                         return;
@@ -177,7 +179,10 @@ impl Engine {
     /// What is wrong with the statement, and what kept it from being planned.
     pub async fn describe(&self, request: Request) -> Result<Description> {
         let shared = self.shared();
-        let mut task = self.handle.spawn(async move { describe::describe(&shared, request).await });
+        let mut task = self.handle.spawn(async move {
+            let sql = request.sql.clone();
+            located(describe::describe(&shared, request).await, &sql)
+        });
         let _abort = AbortOnDrop(task.abort_handle(), GivenUp::default());
         (&mut task).await.map_err(|_| panicked())?
     }

@@ -46,6 +46,7 @@ mod lambdas;
 mod light;
 pub mod limits;
 mod lists;
+mod located;
 mod made;
 mod meaning;
 mod memory;

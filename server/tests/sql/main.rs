@@ -3,6 +3,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
+mod about;
 mod alter;
 mod copy;
 mod doors;
