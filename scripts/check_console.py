@@ -11,6 +11,7 @@ import shutil
 import sys
 import urllib.parse
 
+from check_console_taken import taken
 from playwright.sync_api import expect, sync_playwright
 
 URL = sys.argv[1].rstrip("/")
@@ -486,6 +487,8 @@ def walk(page, name):
     run(page, "SELECT year FROM flights WHERE year = 1")
     expect(page.locator(".answer th")).to_have_text(["year"])
     values(page)
+    taken(page, run, check)
+    fits(page, "an answer that is sorted")
     keys(page, text)
     keep(page, text)
     run(page, LONG)

@@ -100,13 +100,15 @@ export function rowsOf(columns, rows) {
     h("td", { class: kind[i], title: isLong(cell) ? cell.slice(0, TITLE) : null }, shownOf(cell)))));
 }
 
-/** A table that scrolls in its box, below its names: columns are { name, number }, cells are texts, elements, or null. */
+/** A table that scrolls in its box, below its names: columns are { name, number, sort }, cells are texts, elements, or null. A
+ * name with `sort` is a button that calls it. */
 export function grid(columns, rows, caption) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", { class: "hidden" }, caption),
-      h("thead", {}, h("tr", {}, columns.map(({ name, number }) =>
-        h("th", { scope: "col", class: number ? "number" : null, title: isLong(name) ? name : null }, name)))),
+      h("thead", {}, h("tr", {}, columns.map(({ name, number, sort }) =>
+        h("th", { scope: "col", class: number ? "number" : null, title: isLong(name) ? name : null },
+          sort ? h("button", { class: "sort", onclick: sort }, name) : name)))),
       h("tbody", {}, rowsOf(columns, rows))));
 }
 

@@ -150,6 +150,22 @@ export async function sql(statement, { most = Infinity, signal, parameters } = {
   }
 }
 
+/** Runs a statement and takes all of its answer as a file of a media type. */
+export async function file(statement, type, signal) {
+  const response = await ask("/v1/sql", {
+    method: "POST",
+    headers: { accept: type, "content-type": "application/sql" },
+    body: statement,
+    signal,
+  });
+  try {
+    return await response.blob();
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new ServerError(0, { reason: "INCOMPLETE", message: "the answer broke off, so there is no file of it" });
+  }
+}
+
 /** Objects of a statement's rows. */
 export async function objects(statement, options) {
   const { columns, rows } = await sql(statement, options);

@@ -2,8 +2,10 @@
 
 import { kindOf, pictures } from "./chart.js";
 import { chosen, editor } from "./editor.js";
+import { taken } from "./files.js";
 import { count, duration, grid, h, isLong, plural, problem, rowsOf } from "./page.js";
 import { picture } from "./plan.js";
+import { sorter } from "./sort.js";
 import * as statements from "./statements.js";
 
 const FIRST = "SELECT * FROM system.tables";
@@ -78,7 +80,7 @@ export function console_(page, given) {
     view.replaceChildren(...(last?.error ? [problem(last.error, last.statement)] : last?.found ? shown(last.found, last.statement) : []));
     tick();
     // It may have made a table, or dropped one.
-    if (last?.found && !/^\s*(?:select|with|show|explain|describe)\b/i.test(last.statement)) learn();
+    if (last?.found && !/^\s*(?:select|with|from|values|show|explain|describe|summarize)\b/i.test(last.statement)) learn();
   };
   run.addEventListener("click", () => start(chosen(text)));
   explain.addEventListener("click", () => start(`EXPLAIN ANALYZE ${chosen(text).trim().replace(/^explain\s+(analyze\s+)?/i, "")}`));
@@ -96,12 +98,28 @@ export function console_(page, given) {
 const summary = ({ rows, more, ms }) =>
   (more ? `the first ${count(rows.length)} rows; there are more` : plural(rows.length, "row")) + ` · ${duration(ms)}`;
 
-/** The rows of an answer, as many as a page bears at once, and the ways to see more of them. */
-function table({ columns, rows }) {
-  const named = columns.map((name, i) => ({ name, number: kindOf(rows, i) === "number" }));
+/** The rows of an answer, as many as a page bears at once, in the order of a column that is clicked, and the ways to see more
+ * of them and to take them elsewhere. */
+function table({ columns, rows: came, more }, statement) {
+  const numbers = columns.map((_, i) => kindOf(came, i) === "number");
+  const sorted = sorter(came, numbers);
+  let rows = came;
+  const sort = (i) => () => {
+    const way = sorted.by(i);
+    rows = sorted.rows();
+    [...box.querySelectorAll("th")].forEach((th, at) => {
+      if (at === i && way) th.setAttribute("aria-sort", way);
+      else th.removeAttribute("aria-sort");
+    });
+    box.querySelector("tbody").replaceChildren(...rowsOf(named, rows.slice(0, seen)));
+    order.textContent = (way ? `sorted by ${columns[i]}, ${way}` : "in the order of the answer") +
+      (more ? `; only the first ${count(rows.length)} rows are here to be sorted` : "");
+  };
+  const named = columns.map((name, i) => ({ name, number: numbers[i], sort: came.length > 1 ? sort(i) : null }));
   const step = Math.max(50, Math.min(ROWS, Math.floor(CELLS / columns.length)));
   const box = grid(named, rows.slice(0, step), "Answer");
   let seen = Math.min(step, rows.length);
+  const order = h("span", { class: "caption", role: "status" });
   const told = h("span", { class: "caption", role: "status" });
   const next = h("button", {});
   const tell = () => {
@@ -118,7 +136,7 @@ function table({ columns, rows }) {
   const whole = h("button", { "aria-pressed": "false" }, "Whole texts");
   whole.addEventListener("click", () => whole.setAttribute("aria-pressed", String(box.classList.toggle("whole"))));
   return [
-    rows.some((row) => row.some(isLong)) ? h("p", { class: "buttons" }, whole) : "",
+    h("p", { class: "buttons" }, rows.some((row) => row.some(isLong)) ? whole : "", taken(columns, () => rows, statement), order),
     box,
     seen < rows.length ? h("p", { class: "buttons" }, next, told) : "",
   ];
@@ -135,7 +153,7 @@ function shown(found, statement) {
   const ways = [
     ...(timed ? [{ name: "Picture", draw: () => picture(rows) }] : []),
     ...(plan ? [{ name: "Text", draw: steps }] : []),
-    ...(timed ? [] : [{ name: "Table", draw: () => table(found) }]),
+    ...(timed ? [] : [{ name: "Table", draw: () => table(found, statement) }]),
     ...(plan ? [] : pictures(found)),
   ];
   const view = h("div", { role: ways.length > 1 ? "tabpanel" : null, "aria-label": ways.length > 1 ? ways[0].name : null });

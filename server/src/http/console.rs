@@ -25,7 +25,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Its files, with their media types.
-static FILES: [(&str, &str, &[u8]); 15] = files! {
+static FILES: [(&str, &str, &[u8]); 17] = files! {
     "index.html": HTML,
     "console.css": "text/css; charset=utf-8",
     "logo.svg": "image/svg+xml",
@@ -34,6 +34,8 @@ static FILES: [(&str, &str, &[u8]); 15] = files! {
     "page.js": SCRIPT,
     "tables.js": SCRIPT,
     "sql.js": SCRIPT,
+    "sort.js": SCRIPT,
+    "files.js": SCRIPT,
     "statements.js": SCRIPT,
     "editor.js": SCRIPT,
     "completion.js": SCRIPT,
