@@ -24,6 +24,7 @@ mod membership;
 mod memory;
 mod metrics;
 mod moment;
+mod neighbours;
 mod pace;
 mod panics;
 mod peers;
@@ -176,7 +177,9 @@ async fn run_in(
         door.map_or(Ok(()), |door| config.check_door(key, door.local_addr()?))?;
     }
     let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
+    let is_node = name.is_some();
     let state = Arc::new(state::State::new(environment, &config, name)?);
+    let _serving = neighbours::serve(&config.store, is_node);
     state.connect();
     started(&state);
     let metrics = doors.metrics.take();

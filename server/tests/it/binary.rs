@@ -146,6 +146,34 @@ async fn metrics_and_probes() {
     assert!(told.lines().any(|line| line == counted), "{told}");
 }
 
+/// A second server over the same folder says that it is not alone; a node of a cluster, and one that comes later, do not.
+#[test]
+fn a_second_server_over_one_store_says_so() {
+    let store = tempfile::TempDir::new().unwrap();
+    let start = |more: &[&str]| {
+        let mut serve = basalt(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"]);
+        serve.args(more).arg("--store").arg(store.path());
+        let mut server = Running(serve.spawn().unwrap());
+        let mut log = BufReader::new(server.0.stderr.take().unwrap());
+        let mut told = String::new();
+        while !told.contains("\"listening\"") {
+            assert!(log.read_line(&mut told).unwrap() > 0, "{told}");
+        }
+        // Whoever reads no longer would end it.
+        std::thread::spawn(move || log.read_to_string(&mut String::new()));
+        (server, told.contains("another process of this machine serves this store"))
+    };
+    let (first, warned) = start(&[]);
+    assert!(!warned, "the first is told of another");
+    let (second, warned) = start(&[]);
+    assert!(warned, "the second is not told");
+    let (node, warned) = start(&["--peer-listen", "127.0.0.1:0"]);
+    assert!(!warned, "a node of a cluster is told");
+    // Killed, they leave nothing behind.
+    drop((first, second, node));
+    assert!(!start(&[]).1, "one that comes later is told");
+}
+
 #[test]
 fn mistakes_are_told_and_end_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
