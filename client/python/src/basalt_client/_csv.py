@@ -37,8 +37,8 @@ class Reading:
     delimiter: str | None = None
     """Of a CSV; `None`: the one that is found."""
     nulls: Sequence[str] | None = None
-    """What is null in a CSV; `None`: the empty cell, `NULL`, `\\N`, and `NA` in columns that are no text. In quotes these are
-    texts, where the column is text."""
+    """What is null in a CSV; `None`: the empty cell, `NULL`, `\\N`, and `NA` in columns that are no text. In quotes
+    these are texts, where the column is text."""
 
 
 class Csv:

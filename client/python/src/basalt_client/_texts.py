@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from . import _types as types
 
-# In columns that are no text they stand for null, where nothing else is said: the others in quotes, without which they are
-# null everywhere.
+# In columns that are no text they stand for null, where nothing else is said: all but the first in quotes, without
+# which they are null everywhere.
 NULLS_BUT_TEXT = ("NA", "", "NULL", r"\N")
 
 # Numbers as people write them: 007 is a code, whose zeros are part of it.

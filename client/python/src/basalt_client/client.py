@@ -170,9 +170,8 @@ class Client:
                 are PyArrow's or texts like `"decimal(12,2)"`. CSV and JSON are read as these types, and a table that
                 is made has them. Default: those of the table; else what the rows say.
             delimiter: What separates the fields of a CSV. Default: the one of `,`, `;`, tab and `|` that fits.
-            nulls: What is null in a CSV, quoted or not. Default: the empty cell, `NULL` and `\\N`, none of them in quotes
-                where the column is text, so that `""` is an empty text; and `NA` in columns that are no
-                text.
+            nulls: What is null in a CSV, quoted or not. Default: the empty cell, `NULL` and `\\N`, none of them in
+                quotes where the column is text, so that `""` is an empty text; and `NA` in columns that are no text.
 
         Raises:
             InvalidData: The rows cannot be read, or do not fit the table: with the file, the line or row, and the
