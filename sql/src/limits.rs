@@ -110,3 +110,5 @@ pub const TURN: Duration = Duration::from_millis(5);
 pub const SIMILAR_NAME: usize = 64;
 /// See [`SIMILAR_NAME`].
 pub const SIMILAR_NAMES: usize = 2000;
+/// What a table of hashes takes for an entry beside its key and its value.
+pub const MODE_ENTRY_BYTES: usize = 8;

@@ -18,10 +18,7 @@ use datafusion::{
     logical_expr::{Accumulator, EmitTo, GroupsAccumulator, utils::format_state_name},
 };
 
-use crate::error::Error;
-
-/// What a table of hashes takes for an entry beside its key and its value.
-const ENTRY_BYTES: usize = 8;
+use crate::{error::Error, limits};
 
 /// Whether values of a type are counted.
 pub(super) fn takes(data_type: &DataType) -> bool {
@@ -231,11 +228,11 @@ impl GroupsAccumulator for Groups {
     }
 
     fn size(&self) -> usize {
-        let known = size_of::<Arc<[u8]>>() + size_of::<u32>() + ENTRY_BYTES;
+        let known = size_of::<Arc<[u8]>>() + size_of::<u32>() + limits::MODE_ENTRY_BYTES;
         self.numbers.capacity() * known
             + self.values.capacity() * size_of::<Arc<[u8]>>()
             + self.bytes
-            + self.counts.capacity() * (size_of::<((usize, u32), u64)>() + ENTRY_BYTES)
+            + self.counts.capacity() * (size_of::<((usize, u32), u64)>() + limits::MODE_ENTRY_BYTES)
             + self.converter.size()
     }
 }
