@@ -132,7 +132,7 @@ impl TableOptions {
 pub enum Optimize {
     /// The fewest bytes, whatever they cost to read
     Size,
-    /// Within three percent of the fewest bytes, and the fastest of those
+    /// Within three percent of the fewest bytes, such columns together, spent where it saves the most time
     #[default]
     Balanced,
     /// The fastest of what takes at most twice the fewest bytes

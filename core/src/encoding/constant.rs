@@ -21,6 +21,7 @@ use crate::error::Result;
 pub(super) struct Constant;
 
 const BYTES: usize = HEAD + 8;
+const COSTS: Costs = Costs { filter: 0, look_up: 0, get: 0 };
 
 impl KeyEncoding for Constant {
     fn code(&self) -> u8 {
@@ -33,6 +34,10 @@ impl KeyEncoding for Constant {
 
     fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         (stats.min == stats.max).then(|| SizeEstimate::exact(self.name(), BYTES))
+    }
+
+    fn expected_costs(&self, _: &KeyStats, _: &Encodings) -> Option<Costs> {
+        Some(COSTS)
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
@@ -94,6 +99,6 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: 0, look_up: 0, get: 0 }
+        COSTS
     }
 }

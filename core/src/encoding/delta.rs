@@ -120,6 +120,16 @@ impl KeyEncoding for Delta {
         Some(if bytes < most { estimate } else { estimate.only_if_forced() })
     }
 
+    fn expected_costs(&self, stats: &KeyStats, inner: &Encodings) -> Option<Costs> {
+        let sample = sample(stats);
+        if sample.iter().all(|piece| piece.is_empty()) {
+            return None;
+        }
+        let differences = KeyStats::of_sample(sample, stats.rows, Native::I64);
+        let differences = chooser::expected_costs(inner, self.level(), &differences)?;
+        Some(costs(stats.sorted, differences))
+    }
+
     fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let bases: Vec<i64> = keys.iter().step_by(UNIT_ROWS).copied().collect();
         let mut differences: Vec<i64> = differences(keys).collect();
@@ -406,11 +416,15 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        let differences = self.differences.costs();
-        // A filter searches or decodes everything; a row is the sum of half a unit.
-        let filter = if self.sorted { 5 } else { 500 + differences.filter };
-        Costs { filter, look_up: super::LOOK_UP_COST, get: 40 + differences.get }
+        costs(self.sorted, self.differences.costs())
     }
+}
+
+/// What a column costs to read whose differences cost so much.
+fn costs(sorted: bool, differences: Costs) -> Costs {
+    // A filter searches or decodes everything; a row is the sum of half a unit.
+    let filter = if sorted { 5 } else { 500 + differences.filter };
+    Costs { filter, look_up: super::LOOK_UP_COST, get: 40 + differences.get }
 }
 
 /// A sum modulo 2^64.

@@ -54,6 +54,11 @@ pub(super) fn open_codes(
     Ok(codes)
 }
 
+/// What a dictionary costs to read whose codes cost so much.
+fn costs(codes: Costs) -> Costs {
+    Costs { get: codes.get + 2, ..codes }
+}
+
 /// The statistics of the codes, as if each were as frequent in every block as in all.
 fn stats_of_codes(stats: &KeyStats, distinct: &[(i64, u64)]) -> KeyStats {
     let counts = (0..).zip(distinct.iter().map(|(_, n)| *n)).collect();
@@ -88,6 +93,11 @@ impl KeyEncoding for Dictionary {
         }
         let codes = chooser::least_estimate(inner, self.level(), &stats_of_codes(stats, distinct))?;
         Some(codes.around(self.name(), head).about(32))
+    }
+
+    fn expected_costs(&self, stats: &KeyStats, inner: &Encodings) -> Option<Costs> {
+        let codes = stats_of_codes(stats, stats.distinct.as_ref()?);
+        chooser::expected_costs(inner, self.level(), &codes).map(costs)
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
@@ -215,7 +225,6 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        let codes = self.codes.costs();
-        Costs { get: codes.get + 2, ..codes }
+        costs(self.codes.costs())
     }
 }

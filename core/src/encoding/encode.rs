@@ -10,6 +10,7 @@ use super::{
     chooser::{self, Made},
     open::open_made,
     stats::{fill_nulls, value_counts},
+    trade_off::TradeOff,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -28,6 +29,8 @@ pub struct Encoded<C: ?Sized> {
     pub estimates: Vec<SizeEstimate>,
     /// The least and the greatest key (of text in a dictionary: code) of each block, where no row is null.
     pub ranges: Option<Vec<(i64, i64)>>,
+    /// What the column could be made faster for, where it is balanced and no encoding is forced.
+    pub(crate) trade_off: Option<TradeOff>,
     /// The distinct keys (of text in a dictionary: codes) in order and how often each occurs in rows that are
     /// not null, when they are at most [`MAX_VALUE_COUNTS`](super::MAX_VALUE_COUNTS).
     pub value_counts: Option<ValueCounts>,
@@ -55,6 +58,11 @@ impl<'a> From<&'a Field> for Choice<'a> {
 }
 
 impl Choice<'_> {
+    /// Whether the column may be made faster at the expense of others of its fragment.
+    fn trades(self) -> bool {
+        self.forced.is_none() && self.optimize == Optimize::Balanced
+    }
+
     fn encodings(self) -> Encodings {
         ENCODINGS.optimized_for(self.optimize)
     }
@@ -92,10 +100,12 @@ pub fn encode_keys<'a>(
     if stats.min < least || stats.max > greatest {
         return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
     }
-    let (column, estimates) = chooser::choose(&choice.encodings(), u8::MAX, &keys, &stats, choice.forced)?;
+    let best = chooser::choose(&choice.encodings(), u8::MAX, &keys, &stats, choice.forced)?;
+    let (column, estimates) = (best.column, best.estimates);
+    let trade_off = choice.trades().then(|| TradeOff::of_keys(&*column, best.least, &stats)).flatten();
     let ranges = whole.then(|| stats.ranges());
     let value_counts = value_counts(valid_counts, stats.distinct);
-    Ok(Encoded { column, estimates, ranges, value_counts })
+    Ok(Encoded { column, estimates, ranges, trade_off, value_counts })
 }
 
 /// Encodes the texts of one column of a fragment.
@@ -113,26 +123,34 @@ pub fn encode_texts<'a>(texts: &StringArray, choice: impl Into<Choice<'a>>) -> R
         .iter()
         .filter_map(|&encoding| Some((encoding, encoding.estimate(&stats, encodings)?)))
         .collect();
-    let column = chooser::chosen(
+    let (place, made) = chooser::chosen(
         &mut candidates,
         choice.forced,
         choice.optimize,
         |_| 0,
         |encoding| {
-            let buffer = encoding.encode(&stats, encodings)?;
+            let (buffer, extra) = chooser::with_extra(|| encoding.encode(&stats, encodings))?;
             let column = open_made(encodings, buffer, |buffer, encodings| encoding.open(buffer, encodings))?;
             assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
             let bytes = column.buffer().len();
             let cost = column.costs().of_queries(bytes, texts.len());
-            Ok(Made { column, bytes, cost })
+            Ok(Made { column, bytes, cost, extra })
         },
     )?;
+    let trade_off = || {
+        let small = encodings.optimized_for(Optimize::Size);
+        let least =
+            chooser::fewest(&candidates, (place, &made), |encoding| encoding.estimate(&stats, &small));
+        TradeOff::of_texts(&*made.column, least, &stats)
+    };
+    let trade_off = choice.trades().then(trade_off).flatten();
+    let column = made.column;
     let estimates = candidates.into_iter().map(|(_, estimate)| estimate).collect();
     let distinct = stats.distinct.filter(|_| column.codes().is_some());
     let whole = texts.null_count() == 0;
     let ranges = distinct.as_ref().filter(|_| whole).map(|distinct| distinct.stats.ranges());
     let value_counts = distinct.and_then(|distinct| distinct.counts);
-    Ok(Encoded { column, estimates, ranges, value_counts })
+    Ok(Encoded { column, estimates, ranges, trade_off, value_counts })
 }
 
 /// Each encoding's size estimate for a column that is held, in the order of their list: decodes all of it.

@@ -45,7 +45,7 @@ static FASTER_SORTED: Encodings =
     Encodings { keys: &[&constant::Constant, &plain::Plain, &packed::Packed, &delta::Delta], ..FASTER };
 
 /// A faster form costs a third less, in what queries do, and no more by a filter.
-fn is_faster((new, bytes): (Costs, usize), (old, old_bytes): (Costs, usize), rows: usize) -> bool {
+pub(super) fn is_faster((new, bytes): (Costs, usize), (old, old_bytes): (Costs, usize), rows: usize) -> bool {
     new.filter <= old.filter && 3 * new.of_queries(bytes, rows) <= 2 * old.of_queries(old_bytes, rows)
 }
 
@@ -64,7 +64,7 @@ pub fn faster_keys(column: &dyn KeyColumn) -> Result<Option<Arc<dyn KeyColumn>>>
         None if searched => (&FASTER_SORTED, Some(delta::Delta.name())),
         None => (&FASTER, None),
     };
-    let (faster, _) = chooser::choose(encodings, u8::MAX, &keys, &stats, forced)?;
+    let faster = chooser::choose(encodings, u8::MAX, &keys, &stats, forced)?.column;
     let has_codes = faster.codes().is_some() || column.codes().is_none();
     let of = |column: &dyn KeyColumn| (column.costs(), column.buffer().len());
     Ok(Some(faster).filter(|faster| has_codes && is_faster(of(&**faster), of(column), column.rows())))

@@ -62,6 +62,7 @@ mod stats;
 mod text;
 mod text_members;
 mod texts;
+mod trade_off;
 mod traits;
 
 pub use self::{
@@ -84,7 +85,11 @@ pub use self::{
         Codes, Costs, Encodings, KeyColumn, KeyEncoding, LOOK_UP_COST, TextColumn, TextEncoding, UNIT_ROWS,
     },
 };
-pub(crate) use self::{code_map::CodeMap, texts::owned_bytes};
+pub(crate) use self::{
+    code_map::CodeMap,
+    texts::owned_bytes,
+    trade_off::{Form, TradeOff, keys_in_form, texts_in_form},
+};
 
 /// The version of what encoded columns are as bytes, heads of [`ColumnParts`](crate::fragment::ColumnParts) included. It
 /// goes up when bytes that were written before are to be read no longer: what keeps columns elsewhere drops them then.

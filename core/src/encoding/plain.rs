@@ -25,6 +25,11 @@ use crate::{
 /// The encoding.
 pub(super) struct Plain;
 
+/// What values of so many bytes cost to read.
+fn costs(width: usize) -> Costs {
+    Costs { filter: count(12 * width), look_up: LOOK_UP_COST, get: 2 }
+}
+
 impl KeyEncoding for Plain {
     fn code(&self) -> u8 {
         2
@@ -36,6 +41,10 @@ impl KeyEncoding for Plain {
 
     fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         Some(SizeEstimate::exact(self.name(), ALIGNMENT + stats.rows * stats.native.width()))
+    }
+
+    fn expected_costs(&self, stats: &KeyStats, _: &Encodings) -> Option<Costs> {
+        Some(costs(stats.native.width()))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
@@ -317,6 +326,6 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: count(12 * self.native.width()), look_up: LOOK_UP_COST, get: 2 }
+        costs(self.native.width())
     }
 }

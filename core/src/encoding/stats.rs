@@ -36,6 +36,8 @@ pub struct KeyStats {
     pub max: i64,
     /// Maximal runs of equal keys.
     pub runs: usize,
+    /// Whether no key is less than the one before it.
+    pub sorted: bool,
     /// One for each block of 65,536 rows.
     pub blocks: Vec<BlockStats>,
     /// The distinct keys in order and how often each occurs; `None` when there are more than pay for a
@@ -58,10 +60,23 @@ const SAMPLE_PIECES: usize = 16;
 impl KeyStats {
     /// The statistics of `keys`, of which there is at least one.
     pub fn new(keys: &[i64], native: Native) -> Self {
+        let mut stats = Self::uncounted(keys, native);
+        // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
+        let most = (packed::bytes(&stats.blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
+        stats.distinct = distinct(keys, (stats.min, stats.max), most);
+        stats.common = Common::of(keys, stats.distinct.as_ref(), &stats.sample);
+        stats.lengths = Lengths::of(keys, stats.runs, stats.distinct.as_ref());
+        stats
+    }
+
+    /// The same without what is counted and listed of single keys: enough to pack them, and much faster.
+    pub(super) fn uncounted(keys: &[i64], native: Native) -> Self {
         // Block by block: what is looked at several times is in the cache.
         let mut runs = 1;
         let mut last = keys[0];
+        let mut sorted = true;
         let block = |keys: &[i64]| {
+            sorted = sorted && last <= keys[0] && keys.is_sorted();
             runs += usize::from(last != keys[0]) + index(kernels::statistics::changes(keys));
             last = keys[keys.len() - 1];
             BlockStats::new(keys)
@@ -70,25 +85,19 @@ impl KeyStats {
         let ends = blocks.iter().map(|block| (block.min, block.max));
         let ends = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let (min, max) = ends.invariant("statistics are of a key at least");
-        // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
-        let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
-        let distinct = distinct(keys, (min, max), most);
-        let rows = keys.len();
-        let mut stats = Self {
+        Self {
             native,
-            rows,
+            rows: keys.len(),
             min,
             max,
             runs,
+            sorted,
             blocks,
-            distinct,
+            distinct: None,
             sample: sample(keys),
             common: None,
             lengths: None,
-        };
-        stats.common = Common::of(keys, stats.distinct.as_ref(), &stats.sample);
-        stats.lengths = Lengths::of(keys, stats.runs, stats.distinct.as_ref());
-        stats
+        }
     }
 
     /// The statistics of a column of `rows` keys, as if it were everywhere as its sample, which has at least one key.
@@ -128,6 +137,7 @@ impl KeyStats {
             min,
             max,
             runs: rows,
+            sorted: false,
             blocks: blocks.collect(),
             distinct: Some(counts),
             sample: Vec::new(),

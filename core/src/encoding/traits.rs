@@ -251,6 +251,11 @@ pub trait KeyEncoding: Sync {
         0
     }
 
+    /// What a column of it would cost to read; `None` where that is not known before there is one.
+    fn expected_costs(&self, _stats: &KeyStats, _inner: &Encodings) -> Option<Costs> {
+        None
+    }
+
     /// The size of what it would make of a column; `None` when it cannot hold it.
     fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate>;
 

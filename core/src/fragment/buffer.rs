@@ -14,7 +14,10 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use rayon::prelude::*;
 
-use super::{Column, Fragment, FragmentData, Values, array_of_keys};
+use super::{
+    Column, Fragment, FragmentData, Values, array_of_keys,
+    budget::{self, First},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     invariant::{Invariant, broken},
@@ -229,7 +232,7 @@ impl RowBuffer {
     pub fn encode(self, schema: &Schema) -> Result<FragmentData> {
         let rows = self.rows;
         let columns = self.each_column(schema, |_, column, field| column.finish().encode(field))?;
-        Ok(FragmentData::of(rows, columns))
+        Ok(FragmentData::of(rows, budget::spend(columns)?))
     }
 
     /// The same, and has something else made of each column at the same time: `make` is given its place and its values,
@@ -253,7 +256,7 @@ impl RowBuffer {
             Ok::<_, E>((encoded?, made?))
         };
         let (columns, made) = self.each_column(schema, both)?.into_iter().unzip();
-        Ok((FragmentData::of(rows, columns), made))
+        Ok((FragmentData::of(rows, budget::spend(columns)?), made))
     }
 
     /// Columns at once where there are many rows. Few are done sooner than another thread wakes up.
@@ -294,10 +297,10 @@ impl ColumnBuffer {
 }
 
 impl ColumnRows {
-    fn encode(&self, field: &Field) -> Result<Column> {
+    fn encode(&self, field: &Field) -> Result<First> {
         match &self.values {
-            RowValues::Keys(keys) => Column::from_keys(field, keys, self.validity.words()),
-            RowValues::Texts(texts) => Column::from_texts(field, texts, self.validity.words()),
+            RowValues::Keys(keys) => Column::first_of_keys(field, keys, self.validity.words()),
+            RowValues::Texts(texts) => Column::first_of_texts(field, texts, self.validity.words()),
         }
     }
 

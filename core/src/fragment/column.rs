@@ -5,8 +5,9 @@ mod parts;
 use std::sync::Arc;
 
 pub use self::parts::ColumnParts;
+use super::budget::First;
 use crate::{
-    encoding::{self, KeyColumn, KeyTest, SizeEstimate, TextColumn},
+    encoding::{self, Form, KeyColumn, KeyTest, SizeEstimate, TextColumn, TradeOff},
     error::Result,
     invariant::{Invariant, broken, count, index},
     limits::{BATCH_ROWS, BLOCK_ROWS},
@@ -70,6 +71,11 @@ impl Column {
     /// # Errors
     /// Those of the encodings.
     pub fn from_keys(field: &Field, keys: &[i64], valid: Option<&[u64]>) -> Result<Self> {
+        Ok(Self::first_of_keys(field, keys, valid)?.column)
+    }
+
+    /// The same, with what the column could be made faster for.
+    pub(super) fn first_of_keys(field: &Field, keys: &[i64], valid: Option<&[u64]>) -> Result<First> {
         let native = crate::keys::Native::of(field.data_type).ok_or_else(|| {
             crate::error::Error::new(crate::error::ErrorKind::TypeMismatch, "text has no keys")
         })?;
@@ -84,7 +90,8 @@ impl Column {
             text_bytes: 0,
             text_range: None,
         };
-        column.with_validity(keys.len(), valid, encoded.ranges, field.optimize)
+        let (column, validity) = column.with_validity(keys.len(), valid, encoded.ranges, field.optimize)?;
+        Ok(First { column, values: encoded.trade_off, validity })
     }
 
     /// Encodes texts.
@@ -96,6 +103,15 @@ impl Column {
         texts: &arrow_array::StringArray,
         valid: Option<&[u64]>,
     ) -> Result<Self> {
+        Ok(Self::first_of_texts(field, texts, valid)?.column)
+    }
+
+    /// The same, with what the column could be made faster for.
+    pub(super) fn first_of_texts(
+        field: &Field,
+        texts: &arrow_array::StringArray,
+        valid: Option<&[u64]>,
+    ) -> Result<First> {
         let encoded = encoding::encode_texts(texts, field)?;
         let (rows, values) = (arrow_array::Array::len(texts), texts.offsets());
         let text_bytes = match arrow_array::Array::null_count(texts) {
@@ -113,7 +129,8 @@ impl Column {
             text_bytes,
             text_range,
         };
-        column.with_validity(rows, valid, encoded.ranges, field.optimize)
+        let (column, validity) = column.with_validity(rows, valid, encoded.ranges, field.optimize)?;
+        Ok(First { column, values: encoded.trade_off, validity })
     }
 
     /// `ranges` are those of the blocks where no row is null, if they are known.
@@ -123,11 +140,13 @@ impl Column {
         valid: Option<&[u64]>,
         ranges: Option<Vec<(i64, i64)>>,
         optimize: Optimize,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Option<TradeOff>)> {
+        let mut trade_off = None;
         if let Some(valid) = valid {
             self.nulls = rows - mask::count(valid);
             if self.nulls > 0 {
-                self.validity = Some(encoding::encode_validity(valid, rows, optimize)?.column);
+                let encoded = encoding::encode_validity(valid, rows, optimize)?;
+                (self.validity, trade_off) = (Some(encoded.column), encoded.trade_off);
             }
         }
         let found = |column: &Self| column.find_zones(rows, valid.filter(|_| column.nulls > 0));
@@ -140,7 +159,23 @@ impl Column {
             }
             None => found(&self),
         };
-        Ok(self)
+        Ok((self, trade_off))
+    }
+
+    /// The same rows in other forms of the values and of which rows are null, where these are given: zones and codes stay what
+    /// they are.
+    pub(super) fn in_forms(&self, values: Option<&Form>, validity: Option<&Form>) -> Result<Self> {
+        let mut column = self.clone();
+        if let Some(form) = values {
+            column.values = match &self.values {
+                Values::Keys(keys) => Values::Keys(encoding::keys_in_form(keys.as_ref(), form)?),
+                Values::Text(texts) => Values::Text(encoding::texts_in_form(texts.as_ref(), form)?),
+            };
+        }
+        if let (Some(form), Some(held)) = (validity, &self.validity) {
+            column.validity = Some(encoding::keys_in_form(held.as_ref(), form)?);
+        }
+        Ok(column)
     }
 
     /// What each block holds, from the encoded values.

@@ -1,6 +1,7 @@
 //! Fragments: immutable runs of rows, each column encoded, with the statistics that prune.
 
 mod arrays;
+mod budget;
 mod buffer;
 mod column;
 mod deleted;

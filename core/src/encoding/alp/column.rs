@@ -151,7 +151,11 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        let integers = self.integers.costs();
-        Costs { filter: integers.filter + 20, look_up: LOOK_UP_COST, get: integers.get + 10 }
+        costs(self.integers.costs())
     }
+}
+
+/// What a column costs to read whose integers cost so much.
+pub(super) fn costs(integers: Costs) -> Costs {
+    Costs { filter: integers.filter + 20, look_up: LOOK_UP_COST, get: integers.get + 10 }
 }

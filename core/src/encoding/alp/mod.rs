@@ -28,7 +28,7 @@ use self::{
     exceptions::Exceptions,
 };
 use super::{
-    Encodings, KeyColumn, KeyEncoding, SizeEstimate,
+    Costs, Encodings, KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
     chooser,
     open::open_below,
@@ -51,6 +51,15 @@ fn positions_end(rows: usize, exceptions: usize) -> usize {
     align(HEAD + 4 + 4 * rows.div_ceil(BLOCK_ROWS) + 2 * exceptions)
 }
 
+/// The statistics of the integers as they are in the sample, and the keys that are exceptions there.
+fn sampled(decimals: Decimals, stats: &KeyStats) -> (KeyStats, Vec<i64>) {
+    let mut exceptions = Vec::new();
+    let integers = stats.sample.iter();
+    let integers =
+        integers.map(|keys| decimals.integers(keys, |_, key| exceptions.push(key)).into()).collect();
+    (KeyStats::of_sample(integers, stats.rows, Native::I64), exceptions)
+}
+
 impl KeyEncoding for Alp {
     fn code(&self) -> u8 {
         10
@@ -70,21 +79,22 @@ impl KeyEncoding for Alp {
             let exceptions = stats.rows * (2 + stats.native.width());
             return Some(SizeEstimate::inexact(self.name(), exceptions, ERROR).only_if_forced());
         };
-        let mut exceptions = Vec::new();
-        let integers = stats.sample.iter();
-        let integers =
-            integers.map(|keys| decimals.integers(keys, |_, key| exceptions.push(key)).into()).collect();
+        let (integers, exceptions) = sampled(decimals, stats);
         let sampled: usize = stats.sample.iter().map(|keys| keys.len()).sum();
         let same = exceptions.windows(2).all(|pair| pair[0] == pair[1]);
         let exceptions = (exceptions.len() * stats.rows).div_ceil(sampled);
         let keys = if same { 0 } else { exceptions * stats.native.width() };
-        let integers = KeyStats::of_sample(integers, stats.rows, Native::I64);
         let integers = chooser::least_estimate(inner, self.level(), &integers)?.bytes;
         Some(SizeEstimate::inexact(
             self.name(),
             positions_end(stats.rows, exceptions) + integers + keys,
             ERROR,
         ))
+    }
+
+    fn expected_costs(&self, stats: &KeyStats, inner: &Encodings) -> Option<Costs> {
+        let (integers, _) = sampled(Decimals::of_sample(&stats.sample, stats.native)?, stats);
+        chooser::expected_costs(inner, self.level(), &integers).map(column::costs)
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {

@@ -417,10 +417,15 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        // Five picoseconds for a bit of each row, and 7.5 nanoseconds for an exception.
-        let filter = count((5 * 64 * self.words.len() + 7500 * self.positions.len()) / self.rows);
-        // Small sets are looked up a register at a time.
         let widest = self.blocks.iter().map(|block| block.width).max().invariant("a column has a block");
-        Costs { filter, look_up: if widest <= 12 { LOOK_UP_COST / 5 } else { LOOK_UP_COST }, get: 2 }
+        costs(self.words.len(), self.positions.len(), widest, self.rows)
     }
+}
+
+/// What a column of so many words and exceptions costs to read.
+pub(super) fn costs(words: usize, exceptions: usize, widest: u32, rows: usize) -> Costs {
+    // Five picoseconds for a bit of each row, and 7.5 nanoseconds for an exception.
+    let filter = count((5 * 64 * words + 7500 * exceptions) / rows);
+    // Small sets are looked up a register at a time.
+    Costs { filter, look_up: if widest <= 12 { LOOK_UP_COST / 5 } else { LOOK_UP_COST }, get: 2 }
 }

@@ -20,7 +20,7 @@ use arrow_buffer::Buffer;
 use self::plan::Plan;
 pub(super) use self::plan::{bytes, flat_bytes};
 use super::{
-    Encodings, KeyColumn, KeyEncoding, SizeEstimate, bitpack,
+    Costs, Encodings, KeyColumn, KeyEncoding, SizeEstimate, bitpack,
     bytes::{Head, Writer, count},
     stats::KeyStats,
 };
@@ -40,6 +40,15 @@ impl KeyEncoding for Packed {
 
     fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         Some(SizeEstimate::exact(self.name(), bytes(&stats.blocks)))
+    }
+
+    fn expected_costs(&self, stats: &KeyStats, _: &Encodings) -> Option<Costs> {
+        let plans = || stats.blocks.iter().map(Plan::of);
+        let (words, exceptions) = plans()
+            .fold((0, 0), |(words, exceptions), plan| (words + plan.words(), exceptions + plan.exceptions));
+        // Default: without blocks there is nothing to read.
+        let widest = plans().map(|plan| plan.width).max().unwrap_or(0);
+        Some(column::costs(words, exceptions, widest, stats.rows))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {

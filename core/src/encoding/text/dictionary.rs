@@ -93,9 +93,10 @@ impl TextEncoding for Dictionary {
 
     fn encode(&self, stats: &TextStats<'_>, inner: &Encodings) -> Result<Buffer> {
         let distinct = stats.distinct.as_ref().ok_or_else(|| corrupt("too many distinct texts"))?;
-        let (codes, _) = chooser::choose(inner, LEVEL, &distinct.codes, &distinct.stats, None)?;
+        let best = chooser::choose(inner, LEVEL, &distinct.codes, &distinct.stats, None)?;
+        let codes = best.column;
         let mut candidates = entry_candidates(&distinct.entries, codes.buffer().len(), inner);
-        let entries = chooser::chosen(
+        let (_, entries) = chooser::chosen(
             &mut candidates,
             None,
             inner.optimize,
@@ -103,9 +104,15 @@ impl TextEncoding for Dictionary {
             |encoding| {
                 let entries = encoding.encode(&distinct.entries, inner)?;
                 let bytes = entries.len();
-                Ok(Made { column: entries, bytes, cost: 0 })
+                Ok(Made { column: entries, bytes, cost: 0, extra: 0 })
             },
         )?;
+        let entries = entries.column;
+        // Few entries are not compressed: how small they could be is not known.
+        let fewest = candidates.iter().map(|(_, estimate)| estimate.least).min();
+        // Default: there is an encoding at least.
+        let fewest = fewest.filter(|_| candidates.len() > 1).unwrap_or(0).min(entries.len());
+        chooser::add_extra(codes.buffer().len() - best.least + entries.len() - fewest);
         Ok(assembled(stats.rows(), &entries, codes.buffer()))
     }
 
