@@ -117,7 +117,8 @@ fn events(rows: usize) -> Rows {
     let status = keys(&mut |rng| {
         [80, 95, 99, 100].iter().position(|&end| rng.random_range(0..100) < end).unwrap_or(3) as i64
     });
-    let key = keys(&mut |rng| skewed(rng, 200, 3));
+    #[allow(clippy::cast_possible_truncation, reason = "a random number up to 200")]
+    let key = keys(&mut |rng| 201_f64.powf(rng.random::<f64>()) as i64 - 1);
     let amount: Int32Array =
         keys(&mut |rng| rng.random_range(0..10_000)).iter().map(|key| i32::try_from(*key).ok()).collect();
     let mut time = 0;

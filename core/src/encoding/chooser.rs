@@ -235,8 +235,11 @@ fn extra_of_runs(encoding: &dyn KeyEncoding, stats: &KeyStats, [usual, small]: [
     if encoding.level() != entropy::Entropy.level() {
         return 0;
     }
-    let bytes = |encodings| encoding.estimate(stats, encodings).map_or(0, |estimate| estimate.bytes);
-    bytes(usual).saturating_sub(bytes(small))
+    let bytes = |encodings| Some(encoding.estimate(stats, encodings)?.bytes);
+    match (bytes(usual), bytes(small)) {
+        (Some(usual), Some(small)) => usual.saturating_sub(small),
+        _ => 0,
+    }
 }
 
 /// The keys in an encoding that has given an estimate for them.

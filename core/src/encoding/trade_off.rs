@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use super::{
-    ENCODINGS, Encodings, KeyColumn, KeyEncoding, KeyStats, TextColumn, TextStats, alp, chooser, constant,
-    delta, dictionary, faster::is_faster, packed, plain, text,
+    Costs, ENCODINGS, Encodings, KeyColumn, KeyEncoding, KeyStats, TextColumn, TextStats, alp, chooser,
+    constant, delta, dictionary, faster::is_faster, packed, plain, text,
 };
 use crate::{error::Result, invariant::Invariant, schema::Optimize};
 
@@ -37,8 +37,8 @@ pub(crate) struct Form {
     pub(crate) name: &'static str,
     /// Bytes that the column is expected to have in it.
     pub(crate) bytes: usize,
-    /// What it is expected to cost: picoseconds a row.
-    pub(crate) cost: u64,
+    /// What it is expected to cost: picoseconds a row, of scans, and of all that queries do.
+    pub(crate) costs: [u64; 2],
 }
 
 /// Size against speed, for a column whose encoding was chosen for both.
@@ -48,9 +48,9 @@ pub(crate) struct TradeOff {
     pub(crate) least: usize,
     /// Bytes that it has.
     pub(crate) bytes: usize,
-    /// What it costs to read: picoseconds a row.
-    pub(crate) cost: u64,
-    /// Other forms, each of which costs less.
+    /// What it costs to read: picoseconds a row, of scans, and of all that queries do.
+    pub(crate) costs: [u64; 2],
+    /// Other forms, each of which costs less in all.
     pub(crate) forms: Vec<Form>,
 }
 
@@ -59,8 +59,8 @@ impl TradeOff {
     pub(super) fn of_keys(column: &dyn KeyColumn, least: usize, stats: &KeyStats) -> Option<Self> {
         (stats.rows >= LEAST_ROWS).then(|| {
             let bytes = column.buffer().len();
-            let cost = column.costs().of_queries(bytes, stats.rows);
-            Self { least, bytes, cost, forms: forms(column, stats) }
+            let costs = costs(column.costs(), bytes, stats.rows);
+            Self { least, bytes, costs, forms: forms(column, stats) }
         })
     }
 
@@ -68,21 +68,28 @@ impl TradeOff {
     pub(super) fn of_texts(column: &dyn TextColumn, least: usize, stats: &TextStats<'_>) -> Option<Self> {
         (stats.rows() >= LEAST_ROWS).then(|| {
             let (rows, bytes) = (stats.rows(), column.buffer().len());
-            let cost = column.costs().of_queries(bytes, rows);
+            let now = costs(column.costs(), bytes, rows);
             let mut forms = Vec::new();
             if let (Some(codes), Some(distinct)) = (column.codes(), &stats.distinct) {
                 let codes = codes.codes;
                 let beside = bytes - codes.buffer().len();
-                let cost_beside = cost.saturating_sub(codes.costs().of_queries(codes.buffer().len(), rows));
+                let of_codes = costs(codes.costs(), codes.buffer().len(), rows);
                 forms = self::forms(codes, &distinct.stats);
                 for form in &mut forms {
                     form.bytes += beside;
-                    form.cost += cost_beside;
+                    for ((cost, now), of_codes) in form.costs.iter_mut().zip(now).zip(of_codes) {
+                        *cost += now.saturating_sub(of_codes);
+                    }
                 }
             }
-            Self { least, bytes, cost, forms }
+            Self { least, bytes, costs: now, forms }
         })
     }
+}
+
+/// Of scans, and of all that queries do.
+fn costs(costs: Costs, bytes: usize, rows: usize) -> [u64; 2] {
+    [costs.of_scans(bytes, rows), costs.of_queries(bytes, rows)]
 }
 
 /// The forms of a column of keys that cost less.
@@ -99,9 +106,9 @@ fn forms(column: &dyn KeyColumn, stats: &KeyStats) -> Vec<Form> {
     };
     let form = |encoding: &dyn KeyEncoding| {
         let bytes = encoding.estimate(stats, &SIMPLE).filter(|estimate| estimate.least < usize::MAX)?.bytes;
-        let costs = encoding.expected_costs(stats, &SIMPLE)?;
-        let cost = costs.of_queries(bytes, stats.rows);
-        is_faster((costs, bytes), now, stats.rows).then_some(Form { name: encoding.name(), bytes, cost })
+        let expected = encoding.expected_costs(stats, &SIMPLE)?;
+        let costs = costs(expected, bytes, stats.rows);
+        is_faster((expected, bytes), now, stats.rows).then_some(Form { name: encoding.name(), bytes, costs })
     };
     SIMPLE.keys.iter().filter(|encoding| fits(**encoding)).filter_map(|encoding| form(*encoding)).collect()
 }

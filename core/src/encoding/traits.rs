@@ -151,8 +151,12 @@ impl Costs {
     /// Picoseconds a row of what queries do to a column of so many bytes: it comes from memory, and is filtered by a
     /// range; few of the rows are read by themselves.
     pub fn of_queries(self, bytes: usize, rows: usize) -> u64 {
-        let from_memory = bytes as u64 * BYTE_COST / rows as u64;
-        u64::from(self.filter) + from_memory + u64::from(self.get) * 1000 / ROWS_OF_A_GET
+        self.of_scans(bytes, rows) + u64::from(self.get) * 1000 / ROWS_OF_A_GET
+    }
+
+    /// The same without rows that are read by themselves.
+    pub fn of_scans(self, bytes: usize, rows: usize) -> u64 {
+        u64::from(self.filter) + bytes as u64 * BYTE_COST / rows as u64
     }
 
     /// Picoseconds a row of [`KeyColumn::filter`] by a test.

@@ -2,9 +2,10 @@
 //!
 //! Three percent of a fragment are to spend, not of each column: a column of two bits a row may take one more where the
 //! others take fifty. Each column is encoded for itself first (`encoding/chooser.rs`), which spends a little; faster
-//! forms of some are then bought with the rest, those first that save the most time for a byte, by what queries are taken to do
-//! to a column (`Costs::of_queries`): a filter, bytes from memory, and few rows that are read by themselves. Sizes are estimates until
-//! a form is made; it is kept where there is as much to spend.
+//! forms of some are then bought with the rest, those first that save the most time for a byte. What it costs to scan a column
+//! (`Costs::of_scans`: a filter, and bytes from memory) grows with the table, so it comes first; what is left then goes by all that
+//! queries are taken to do (`Costs::of_queries`), few rows that are read by themselves included: a time in order, which is found
+//! without a scan, is bought for these alone. Sizes are estimates until a form is made; it is kept where there is as much to spend.
 //!
 //! The budget is of the columns that are balanced. One that is optimized for size, or for speed, or whose encoding is forced,
 //! is left as its field says: its bytes neither give others room, or `size` would be spent elsewhere, nor take it from them, for
@@ -24,9 +25,14 @@ use crate::{
     error::Result,
 };
 
-/// The share of the fewest bytes that may be spent, one part in so many: less than three percent, because what the fewest are
-/// is an estimate.
-const SHARE: usize = 34;
+/// The share of the fewest bytes that may be spent, one part in so many. Half a percent less than the three are: what the fewest
+/// would be is an estimate, which takes rows to be independent, and rows of a pattern may come to fewer.
+const SHARE: usize = 40;
+
+/// What is saved, in an [`Offer`]: time of scans, or of all that queries do.
+const SCANS: usize = 0;
+/// See [`SCANS`].
+const ALL: usize = 1;
 
 /// A column as it is encoded for itself.
 #[derive(Debug)]
@@ -54,8 +60,8 @@ struct Offer<'a> {
     form: &'a Form,
     /// Bytes more; at least one.
     bytes: usize,
-    /// Picoseconds a row less.
-    saves: u64,
+    /// Picoseconds a row less: of scans, and of all that queries do.
+    saves: [u64; 2],
 }
 
 impl<'a> Offer<'a> {
@@ -66,16 +72,16 @@ impl<'a> Offer<'a> {
         });
         parts.flat_map(|(place, part, now)| {
             now.forms.iter().map(move |form| {
-                let (bytes, saves) =
-                    (form.bytes.saturating_sub(now.bytes), now.cost.saturating_sub(form.cost));
-                Offer { place, part, form, bytes: bytes.max(1), saves }
+                let saves = [0, 1].map(|i| now.costs[i].saturating_sub(form.costs[i]));
+                let bytes = form.bytes.saturating_sub(now.bytes).max(1);
+                Offer { place, part, form, bytes, saves }
             })
         })
     }
 
-    /// What a byte buys, the most first.
-    fn by_gain(&self, other: &Self) -> Ordering {
-        let product = |saves: u64, bytes: usize| u128::from(saves) * bytes as u128;
+    /// What a byte saves, the most first.
+    fn by_gain(&self, other: &Self, what: usize) -> Ordering {
+        let product = |saves: [u64; 2], bytes: usize| u128::from(saves[what]) * bytes as u128;
         product(other.saves, self.bytes).cmp(&product(self.saves, other.bytes))
     }
 }
@@ -93,14 +99,16 @@ fn budget(columns: &[First]) -> usize {
 /// The forms that so many bytes buy, by the places of their columns.
 fn bought(columns: &[First], mut left: usize) -> Vec<(usize, Forms<'_>)> {
     let mut offers: Vec<_> = Offer::all(columns).filter(|offer| offer.bytes <= left).collect();
-    // Equal ones stay in the order of the columns.
-    offers.sort_by(Offer::by_gain);
     let mut forms = vec![[None; 2]; columns.len()];
-    for Offer { place, part, form, bytes, .. } in offers {
-        let has = &mut forms[place][part];
-        if has.is_none() && bytes <= left {
-            left -= bytes;
-            *has = Some(form);
+    for what in [SCANS, ALL] {
+        // Equal ones stay in the order of the columns.
+        offers.sort_by(|a, b| a.by_gain(b, what));
+        for Offer { place, part, form, bytes, saves } in &offers {
+            let has = &mut forms[*place][*part];
+            if has.is_none() && saves[what] > 0 && *bytes <= left {
+                left -= bytes;
+                *has = Some(*form);
+            }
         }
     }
     forms.into_iter().enumerate().filter(|(_, forms)| forms.iter().any(Option::is_some)).collect()
@@ -140,7 +148,7 @@ mod tests {
     use crate::schema::{DataType, Field};
 
     fn form(bytes: usize, cost: u64) -> Form {
-        Form { name: "packed", bytes, cost }
+        Form { name: "packed", bytes, costs: [cost, cost + 500] }
     }
 
     /// A column whose parts have such forms, of 1,000 bytes that cost 1,000 each.
@@ -148,7 +156,7 @@ mod tests {
         let column = Column::from_keys(&Field::new("a", DataType::Int64, true), &[1, 2, 3], None).unwrap();
         let trade_off = |forms: &[Form]| {
             let forms = forms.to_vec();
-            (!forms.is_empty()).then_some(TradeOff { least: 990, bytes: 1000, cost: 1000, forms })
+            (!forms.is_empty()).then_some(TradeOff { least: 990, bytes: 1000, costs: [1000, 1500], forms })
         };
         First { column, values: trade_off(parts[0]), validity: trade_off(parts[1]) }
     }
@@ -181,6 +189,16 @@ mod tests {
         assert_eq!(bought_with(&columns, 85), [(0, 0, 1050), (1, 0, 1020), (2, 0, 1010), (2, 1, 1005)]);
     }
 
+    /// Rows that are read by themselves are looked at when scans are as fast as the bytes make them.
+    #[test]
+    fn scans_come_first() {
+        let rows_alone = |bytes: usize| Form { name: "delta", bytes, costs: [1000, 100] };
+        let columns = [first([&[rows_alone(1010)], &[]]), first([&[form(1020, 900)], &[]])];
+        assert_eq!(bought_with(&columns, 20), [(1, 0, 1020)]);
+        assert_eq!(bought_with(&columns, 19), [(0, 0, 1010)]);
+        assert_eq!(bought_with(&columns, 30), [(0, 0, 1010), (1, 0, 1020)]);
+    }
+
     #[test]
     fn of_equal_ones_the_first_column_is_faster() {
         let columns = [(); 5].map(|()| first([&[form(1010, 900)], &[]]));
@@ -196,10 +214,10 @@ mod tests {
     #[test]
     fn what_columns_have_spent_counts() {
         let columns = [(); 20].map(|()| first([&[form(1010, 900)], &[]]));
-        // Of 19,800 bytes a 34th, of which 200 are spent.
-        assert_eq!(budget(&columns), 582 - 200);
+        // Of 19,800 bytes a 40th, of which 200 are spent.
+        assert_eq!(budget(&columns), 495 - 200);
         let left_out = [first([&[], &[]]), first([&[form(1010, 900)], &[]])];
-        assert_eq!(budget(&left_out), 990 / 34 - 10);
+        assert_eq!(budget(&left_out), 990 / 40 - 10);
         assert_eq!(budget(&[]), 0);
     }
 }
