@@ -15,10 +15,11 @@ use basalt_core::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-type Rows = Vec<(Field, ArrayRef)>;
+/// A column.
+type Given = (Field, ArrayRef);
 
 /// Rows that come in pieces of so many.
-fn encode(rows: &Rows, piece: usize) -> FragmentData {
+fn encode(rows: &[Given], piece: usize) -> FragmentData {
     let schema = Schema::new(rows.iter().map(|(field, _)| field.clone()).collect()).unwrap();
     let mut buffer = RowBuffer::new(&schema);
     let n = rows[0].1.len();
@@ -31,7 +32,7 @@ fn encode(rows: &Rows, piece: usize) -> FragmentData {
 }
 
 /// The same rows, all columns for one thing.
-fn all_for(rows: &Rows, optimize: Optimize) -> Rows {
+fn all_for(rows: &[Given], optimize: Optimize) -> Vec<Given> {
     rows.iter()
         .map(|(field, array)| (Field { optimize, encoding: None, ..field.clone() }, array.clone()))
         .collect()
@@ -59,7 +60,7 @@ fn skewed(rng: &mut StdRng, n: i64, skew: i32) -> i64 {
 }
 
 /// A column of some kind: what entropy codes, differences, decimals, dictionaries and packing are for, and none of them.
-fn column(rng: &mut StdRng, place: usize, rows: usize) -> (Field, ArrayRef) {
+fn column(rng: &mut StdRng, place: usize, rows: usize) -> Given {
     let null_share = if rng.random_bool(0.3) { rng.random_range(0.0..0.5) } else { 0.0 };
     let (values, skew) = (1 << rng.random_range(1..9), rng.random_range(1..7));
     let kind = rng.random_range(0..9);
@@ -104,7 +105,7 @@ fn column(rng: &mut StdRng, place: usize, rows: usize) -> (Field, ArrayRef) {
 }
 
 /// The seven columns of the events that the benchmarks ask about.
-fn events(rows: usize) -> Rows {
+fn events(rows: usize) -> Vec<Given> {
     let mut rng = StdRng::seed_from_u64(1);
     let mut keys =
         |of: &mut dyn FnMut(&mut StdRng) -> i64| -> Vec<i64> { (0..rows).map(|_| of(&mut rng)).collect() };
@@ -154,12 +155,12 @@ fn balanced_is_within_three_percent_of_size() {
         let mut rng = StdRng::seed_from_u64(seed);
         let n = if seed % 4 == 0 { rng.random_range(1..9000) } else { rng.random_range(4096..80_000) };
         let width = rng.random_range(1..9);
-        let rows: Rows = (0..width).map(|place| column(&mut rng, place, n)).collect();
+        let rows: Vec<Given> = (0..width).map(|place| column(&mut rng, place, n)).collect();
         let balanced = encode(&rows, n);
         let smallest = encode(&all_for(&rows, Optimize::Size), n);
         let what = format!("seed {seed}, {n} rows, {:?}, {:?}", names(&balanced), names(&smallest));
         assert_within_budget(balanced.bytes(), smallest.bytes(), &what);
-        let alone = |(field, array): &(Field, ArrayRef)| encode(&vec![(field.clone(), array.clone())], n);
+        let alone = |(field, array): &Given| encode(&[(field.clone(), array.clone())], n);
         let alone: Vec<FragmentData> = rows.iter().map(alone).collect();
         faster +=
             names(&balanced).iter().zip(&alone).filter(|(name, alone)| **name != names(alone)[0]).count();
@@ -181,8 +182,8 @@ fn what_a_field_says_is_done() {
     for seed in 100..108 {
         let mut rng = StdRng::seed_from_u64(seed);
         let n = rng.random_range(4096..50_000);
-        let balanced: Rows = (0..4).map(|place| column(&mut rng, place, n)).collect();
-        let own: Rows = (4..8)
+        let balanced: Vec<Given> = (0..4).map(|place| column(&mut rng, place, n)).collect();
+        let own: Vec<Given> = (4..8)
             .map(|place| {
                 let (field, array) = column(&mut rng, place, n);
                 let forced = if field.data_type == DataType::Utf8 { "text" } else { "plain" };
@@ -198,7 +199,8 @@ fn what_a_field_says_is_done() {
         let all = encode(&[balanced.clone(), own.clone()].concat(), n);
         let without = encode(&balanced, n);
         let expected = columns(&without).into_iter().map(parts);
-        let alone: Vec<FragmentData> = own.iter().map(|column| encode(&vec![column.clone()], n)).collect();
+        let alone: Vec<FragmentData> =
+            own.iter().map(|column| encode(std::slice::from_ref(column), n)).collect();
         let expected = expected.chain(alone.iter().map(|alone| parts(columns(alone)[0])));
         for (place, (column, expected)) in columns(&all).iter().zip(expected).enumerate() {
             assert_eq!(parts(column), expected, "seed {seed}, column {place}, {}", column.encoding());
@@ -216,14 +218,10 @@ fn the_column_that_gains_the_most_is_faster() {
     assert_within_budget(balanced.bytes(), size.bytes(), &format!("{:?}", names(&balanced)));
     assert_eq!(names(&balanced)[1], "packed", "{:?}", names(&balanced));
     assert!(!names(&size)[1].contains("packed"), "{:?}", names(&size));
-    let (key, alone) = (&names(&balanced)[2], encode(&vec![rows[1].clone()], n));
+    let (key, alone) = (&names(&balanced)[2], encode(&rows[1..2], n));
     assert_eq!(key, "entropy", "two bits more for each row are not left");
     assert_ne!(names(&alone), ["packed"], "three percent of one column are little");
-    assert_within_budget(
-        alone.bytes(),
-        encode(&all_for(&vec![rows[1].clone()], Optimize::Size), n).bytes(),
-        "alone",
-    );
+    assert_within_budget(alone.bytes(), encode(&all_for(&rows[1..2], Optimize::Size), n).bytes(), "alone");
 }
 
 /// The codes of texts in a dictionary are held as keys are.
@@ -250,7 +248,7 @@ fn few_rows_are_left_as_they_are() {
         let rows = events(rows);
         let together = encode(&rows, 512);
         for (column, (field, array)) in columns(&together).into_iter().zip(rows) {
-            let alone = encode(&vec![(field, array)], 512);
+            let alone = encode(&[(field, array)], 512);
             assert_eq!(parts(column), parts(columns(&alone)[0]));
         }
     }

@@ -58,7 +58,7 @@ pub(super) struct Best {
     pub(super) column: Arc<dyn KeyColumn>,
     /// The estimates of all candidates.
     pub(super) estimates: Vec<SizeEstimate>,
-    /// The fewest bytes that the column may come to, whatever it costs to read.
+    /// The fewest bytes that the column is likely to come to, whatever it costs to read.
     pub(super) least: usize,
 }
 
@@ -171,7 +171,7 @@ fn fastest<E: Copy, C>(
     Ok(best)
 }
 
-/// The fewest bytes that a column may come to, of whose candidates that at `place` was made: its own without what it has
+/// The fewest bytes that a column is likely to come to, of whose candidates that at `place` was made: its own without what it has
 /// beyond them, or those of another, which `smallest` estimates for size alone.
 pub(super) fn fewest<E: Copy, C>(
     candidates: &[Candidate<E>],
@@ -185,7 +185,7 @@ pub(super) fn fewest<E: Copy, C>(
         if estimate.least - estimate.least / SIZE_ALONE >= least {
             return least;
         }
-        smallest(*encoding).map_or(least, |estimate| estimate.least.min(least))
+        smallest(*encoding).map_or(least, |estimate| estimate.likely_least().min(least))
     })
 }
 

@@ -28,6 +28,11 @@ impl SizeEstimate {
         Self { least: usize::MAX, ..self }
     }
 
+    /// The least that it is likely to come to: estimates are wrong by half of what they may be wrong by at most.
+    pub(super) fn likely_least(self) -> usize {
+        self.least.midpoint(self.bytes.max(self.least))
+    }
+
     /// The size of two columns together.
     pub(super) fn and(self, other: Self) -> Self {
         let least = self.least.saturating_add(other.least);

@@ -44,7 +44,7 @@ pub(crate) struct Form {
 /// Size against speed, for a column whose encoding was chosen for both.
 #[derive(Clone, Debug)]
 pub(crate) struct TradeOff {
-    /// The least bytes that the column may come to.
+    /// The fewest bytes that the column is likely to come to.
     pub(crate) least: usize,
     /// Bytes that it has.
     pub(crate) bytes: usize,
