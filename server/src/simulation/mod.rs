@@ -275,7 +275,9 @@ impl World {
                         _ => Kind::Delete,
                     };
                     let all = self.model.borrow().rows();
-                    let first = chance.random_range(0..=all);
+                    // Half of them are about the newest rows, which others are about, too.
+                    let from = if chance.random() { 0 } else { all.saturating_sub(60).max(0) };
+                    let first = chance.random_range(from..=all);
                     let rows = first..first + chance.random_range(1..60);
                     let mut model = self.model.borrow_mut();
                     let rows = if kind == Kind::Delete { rows } else { model.replaceable(rows) };

@@ -327,7 +327,7 @@ async fn what_is_refused_says_why_and_where() {
             "no statement CREATE EXTERNAL TABLE",
         ),
         ("COPY flights TO '/tmp/a.csv'", "writing to these tables"),
-        ("SET datafusion.execution.batch_size = 1", "no statement SET"),
+        ("SET datafusion.execution.batch_size = 1", "unrecognized configuration parameter"),
         ("SELECT 1 INTO b FROM flights", "not supported"),
         ("SELECT nosuch(1)", "nosuch"),
         ("SELECT count(*) FROM flights TABLESAMPLE (10)", "TABLESAMPLE"),
