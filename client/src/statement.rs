@@ -85,7 +85,7 @@ impl Statement {
     fn is_query(&self) -> bool {
         let text = self.request.sql.trim_start_matches(|c: char| c == '(' || c.is_whitespace());
         let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-        ["select", "with", "values", "table", "explain", "show", "describe", "desc"]
+        ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"]
             .iter()
             .any(|word| first.eq_ignore_ascii_case(word))
     }

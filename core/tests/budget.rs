@@ -264,3 +264,30 @@ fn a_fragment_has_rows_but_perhaps_no_columns() {
     let data = buffer.encode(&none).unwrap();
     assert_eq!((data.rows(), data.bytes(), data.width()), (5000, 0, 0));
 }
+
+/// Their codes rise, and are held by what may stand in a dictionary.
+#[test]
+fn texts_in_order_are_encoded() {
+    const ROWS: usize = 8192;
+    for run in [1, 2, 4, 20, 300] {
+        for nulls in [false, true] {
+            let text = |row: usize| (!nulls || row % 7 > 0).then(|| format!("{:06}", row / run));
+            let array: ArrayRef = Arc::new(StringArray::from_iter((0..ROWS).map(text)));
+            let wide: ArrayRef =
+                Arc::new(Int64Array::from_iter_values((0..ROWS as i64).map(|n| n * n * 7919)));
+            let rows = [
+                (Field::new("t", DataType::Utf8, nulls), Arc::clone(&array)),
+                (Field::new("w", DataType::Int64, false), wide),
+            ];
+            for rows in [&rows[..1], &rows[..]] {
+                let data = encode(rows, ROWS);
+                let column = columns(&data)[0];
+                for row in (0..ROWS).step_by(13) {
+                    let (value, expected) = (format!("{:?}", column.value(row)), text(row));
+                    let is_right = expected.as_ref().map_or(value == "Null", |text| value.contains(text));
+                    assert!(is_right, "runs of {run}: {value} {expected:?}, {:?}", names(&data));
+                }
+            }
+        }
+    }
+}

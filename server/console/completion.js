@@ -10,7 +10,7 @@ const MOST = 8;
 const MOST_COLUMNS = 20000;
 
 /** After these stands the name of a table; these end a list of tables. */
-const BEFORE_TABLE = new Set(["from", "join", "into", "update", "table", "describe"]);
+const BEFORE_TABLE = new Set(["from", "join", "into", "update", "table", "describe", "summarize"]);
 const AFTER_TABLES = new Set(["where", "group", "having", "order", "limit", "offset", "union", "on", "using", "set", "values", "select"]);
 
 const TOKEN = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|[\p{L}_][\p{L}\p{N}_$]*|[\p{N}.]*\p{N}[\p{L}\p{N}_.]*|[^\s]/gu;

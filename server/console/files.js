@@ -12,7 +12,7 @@ const FORMATS = [
 ];
 
 // A statement that may be run again, since it changes nothing.
-const READS = /^(?:\s|--[^\n]*\n|\/\*[^]*?\*\/|\()*(?:select|with|from|values|table|show|describe|explain|summarize)\b/i;
+const READS = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/|\()*(?:select|with|from|values|table|show|describe|explain|summarize)\b/i;
 
 // A value that would end its cell otherwise stands in quotes, as spreadsheets have it.
 const cell = (value) => (value === null ? "" : /[\t\n\r"]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);

@@ -114,7 +114,9 @@ impl Connection {
         let permit = cpu.admit(class, deadline, is_alone).await;
         if permit.as_ref().is_err_and(|error| error.reason() == OVERLOADED) {
             let (mut turned_away, last) = (self.turned_away(), Instant::now());
-            match turned_away.as_mut().filter(|known| known.class == class) {
+            let is_same =
+                |known: &&mut TurnedAway| known.class == class && known.last.elapsed() < limits::ALIKE_FOR;
+            match turned_away.as_mut().filter(is_same) {
                 Some(known) => (known.queries, known.last) = (known.queries.saturating_add(1), last),
                 None => *turned_away = Some(TurnedAway { class, queries: 1, last, unread: 0 }),
             }

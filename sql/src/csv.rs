@@ -57,7 +57,7 @@ impl Form<'_> {
                     self.field(self.null, is_alone && self.null.is_empty(), out)?;
                 } else if *column.data_type() == DataType::Utf8 {
                     let value = column.as_string::<i32>().value(row);
-                    self.field(value, value == self.null || value.is_empty(), out)?;
+                    self.field(value, self.means_null(value), out)?;
                 } else {
                     text.clear();
                     formatter.value(row).write(&mut text)?;
@@ -68,6 +68,11 @@ impl Form<'_> {
             out.write_all(b"\n")?;
         }
         Ok(())
+    }
+
+    /// Whether a text without quotes is null for a reader, or for `basalt load`.
+    fn means_null(&self, text: &str) -> bool {
+        text.is_empty() || text == self.null || (self.null.is_empty() && matches!(text, "NULL" | r"\N"))
     }
 
     fn begin(&self, column: usize, out: &mut impl Write) -> io::Result<()> {
@@ -114,11 +119,11 @@ mod tests {
         let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(-3), Some(4)]));
         let columns = [("t;", Arc::clone(&texts)), ("n", numbers)];
         let form = Form::default();
-        assert_eq!(written(form, &columns), "t;,n\n\"\",1\n,\nNULL,-3\n\"a;\"\"b\"\"\n\",4\n");
+        assert_eq!(written(form, &columns), "t;,n\n\"\",1\n,\n\"NULL\",-3\n\"a;\"\"b\"\"\n\",4\n");
         let null = Form { null: "NULL", ..form };
         assert_eq!(written(null, &columns), "t;,n\n\"\",1\nNULL,NULL\n\"NULL\",-3\n\"a;\"\"b\"\"\n\",4\n");
         let other = Form { delimiter: b';', quote: b'\'', null: "" };
-        assert_eq!(written(other, &columns), "'t;';n\n'';1\n;\nNULL;-3\n'a;\"b\"\n';4\n");
+        assert_eq!(written(other, &columns), "'t;';n\n'';1\n;\n'NULL';-3\n'a;\"b\"\n';4\n");
     }
 
     #[test]

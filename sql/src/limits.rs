@@ -112,3 +112,5 @@ pub const SIMILAR_NAME: usize = 64;
 pub const SIMILAR_NAMES: usize = 2000;
 /// What a table of hashes takes for an entry beside its key and its value.
 pub const MODE_ENTRY_BYTES: usize = 8;
+/// Columns that SUMMARIZE asks about by one query: nine are answered for each of them, of at most 1,024.
+pub const SUMMARIZED_AT_ONCE: usize = 100;

@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType as Arrow;
 use basalt_core::schema::{DataType as Logical, Field, Schema};
-use datafusion::arrow::compute::{cast, concat_batches};
+use datafusion::arrow::compute::{cast, concat, concat_batches};
 use futures_util::TryStreamExt as _;
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     describe,
     engine::{Request, Shared},
     error::{Error, Result},
+    limits,
     made::made,
     plan::{Planned, plan},
     script::{self, Word},
@@ -89,17 +90,28 @@ pub(crate) async fn summary(shared: &Shared, request: &Request, query: &str) -> 
     if described.command != Command::Select {
         return Err(Error::unsupported("SUMMARIZE of anything but a table or a query"));
     }
+    let internal = |error: arrow_schema::ArrowError| Error::Internal(error.to_string());
     let fields = described.schema.fields();
-    let sql = aggregates(query, fields);
-    let planned = Box::pin(plan(shared, instead(request, sql))).await?;
-    let Planned { shown, batches, .. } = planned;
-    let batches: Vec<RecordBatch> = batches.try_collect().await?;
-    let batches = batches.iter().map(|batch| shown.batch(batch)).collect::<Result<Vec<_>>>()?;
-    let row = concat_batches(shown.arrow(), &batches).map_err(|error| Error::Internal(error.to_string()))?;
-    if row.num_rows() != 1 {
-        return Err(Error::Internal(format!("a summary of {} rows", row.num_rows())));
+    let mut parts = Vec::new();
+    for (begin, some) in
+        (0..).step_by(limits::SUMMARIZED_AT_ONCE).zip(fields.chunks(limits::SUMMARIZED_AT_ONCE))
+    {
+        let sql = aggregates(query, fields.len(), begin, some);
+        let planned = Box::pin(plan(shared, instead(request, sql))).await?;
+        let Planned { shown, batches, .. } = planned;
+        let batches: Vec<RecordBatch> = batches.try_collect().await?;
+        let batches = batches.iter().map(|batch| shown.batch(batch)).collect::<Result<Vec<_>>>()?;
+        let row = concat_batches(shown.arrow(), &batches).map_err(internal)?;
+        if row.num_rows() != 1 {
+            return Err(Error::Internal(format!("a summary of {} rows", row.num_rows())));
+        }
+        parts.push(lines(&row, some)?);
     }
-    made(schema(), lines(&row, fields)?)
+    let columns = (0..schema().fields().len()).map(|column| {
+        let of_parts: Vec<&dyn arrow_array::Array> = parts.iter().map(|part| part[column].as_ref()).collect();
+        concat(&of_parts).map_err(internal)
+    });
+    made(schema(), columns.collect::<Result<_>>()?)
 }
 
 /// The same request with another statement.
@@ -108,12 +120,12 @@ fn instead(request: &Request, sql: String) -> Request {
     Request { sql, parameters: parameters.clone(), catalog: Arc::clone(catalog), memory: Arc::clone(memory) }
 }
 
-/// The query of aggregates: how many rows there are, then of each column how many are not NULL, how many there are of
-/// different values, and [`TEXTS`].
-fn aggregates(query: &str, fields: &[Field]) -> String {
+/// The query of aggregates for some columns, from the one at `begin` on, of all that a query has: how many rows there are, then
+/// of each column how many are not NULL, how many there are of different values, and [`TEXTS`].
+fn aggregates(query: &str, all: usize, begin: usize, fields: &[Field]) -> String {
     let mut list = vec!["count(*) AS rows".to_owned()];
     for (i, field) in fields.iter().enumerate() {
-        let column = format!("\"{}\"", field.name.replace('"', "\"\""));
+        let column = format!("c{}", begin + i);
         let arrow = field.to_arrow_type();
         let none = || "CAST(NULL AS TEXT)".to_owned();
         let text = |value: String| format!("CAST({value} AS TEXT)");
@@ -151,7 +163,9 @@ fn aggregates(query: &str, fields: &[Field]) -> String {
         list.extend(texts.iter().zip(TEXTS).map(|(text, name)| format!("{text} AS {name}{i}")));
     }
     // On a line of its own: the query may end in a comment.
-    format!("SELECT {} FROM (\n{query}\n) AS summarized", list.join(", "))
+    // By their places: names may be there twice, or be those of expressions.
+    let names: Vec<String> = (0..all).map(|i| format!("c{i}")).collect();
+    format!("SELECT {} FROM (\n{query}\n) AS summarized ({})", list.join(", "), names.join(", "))
 }
 
 /// The row of aggregates as a line for each column.

@@ -60,7 +60,7 @@ impl TradeOff {
         (stats.rows >= LEAST_ROWS).then(|| {
             let bytes = column.buffer().len();
             let costs = costs(column.costs(), bytes, stats.rows);
-            Self { least, bytes, costs, forms: forms(column, stats) }
+            Self { least, bytes, costs, forms: forms(column, stats, u8::MAX) }
         })
     }
 
@@ -74,7 +74,7 @@ impl TradeOff {
                 let codes = codes.codes;
                 let beside = bytes - codes.buffer().len();
                 let of_codes = costs(codes.costs(), codes.buffer().len(), rows);
-                forms = self::forms(codes, &distinct.stats);
+                forms = self::forms(codes, &distinct.stats, text::dictionary::LEVEL);
                 for form in &mut forms {
                     form.bytes += beside;
                     for ((cost, now), of_codes) in form.costs.iter_mut().zip(now).zip(of_codes) {
@@ -92,8 +92,8 @@ fn costs(costs: Costs, bytes: usize, rows: usize) -> [u64; 2] {
     [costs.of_scans(bytes, rows), costs.of_queries(bytes, rows)]
 }
 
-/// The forms of a column of keys that cost less.
-fn forms(column: &dyn KeyColumn, stats: &KeyStats) -> Vec<Form> {
+/// The forms of a column of keys that cost less, of a level below `level`.
+fn forms(column: &dyn KeyColumn, stats: &KeyStats, level: u8) -> Vec<Form> {
     let now = (column.costs(), column.buffer().len());
     let name = column.name();
     let parts = || name.split(['(', ')']).filter(|part| !part.is_empty());
@@ -102,7 +102,7 @@ fn forms(column: &dyn KeyColumn, stats: &KeyStats) -> Vec<Form> {
         // What holds others is asked only where something is gained by the others.
         let asked = encoding.level() == 0 || !is_simple;
         let codes = column.codes().is_none() || encoding.code() == dictionary::Dictionary.code();
-        asked && codes
+        encoding.level() < level && asked && codes
     };
     let form = |encoding: &dyn KeyEncoding| {
         let bytes = encoding.estimate(stats, &SIMPLE).filter(|estimate| estimate.least < usize::MAX)?.bytes;

@@ -8,7 +8,7 @@
 //! without a scan, is bought for these alone. Sizes are estimates until a form is made; it is kept where there is as much to spend.
 //!
 //! The budget is of the columns that are balanced. One that is optimized for size, or for speed, or whose encoding is forced,
-//! is left as its field says: its bytes neither give others room, or `size` would be spent elsewhere, nor take it from them, for
+//! is left as its field says (but for which of its rows are null, where an encoding is forced): its bytes neither give others room, or `size` would be spent elsewhere, nor take it from them, for
 //! what `speed` costs was asked for. So a fragment in which nothing is held for speed has at most three percent more than if
 //! all were held for size. Which rows are null is a part of its own.
 //!

@@ -25,7 +25,8 @@ pub const QUEUE_SAMPLE: u32 = 16;
 pub const QUEUE_TARGET: Duration = Duration::from_millis(100);
 /// Where long queries hold a permit for longer than this they wait for each other whatever the queue.
 pub const QUEUE_TURN: Duration = Duration::from_millis(250);
-/// Where so many queries of a connection were turned away, and no longer ago than this, the next ones are turned away unread.
+/// Where so many queries of a connection were turned away, none of them longer than this after the one before, the next ones
+/// are turned away unread.
 pub const ALIKE_QUERIES: u32 = 16;
 /// See [`ALIKE_QUERIES`].
 pub const ALIKE_FOR: Duration = Duration::from_millis(200);

@@ -134,7 +134,8 @@ impl Portal {
 
 /// Whether a statement only reads, by its first word.
 pub(super) fn reads(words: &[Word]) -> bool {
-    const READ: [&str; 8] = ["select", "with", "values", "table", "explain", "show", "describe", "desc"];
+    const READ: [&str; 10] =
+        ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"];
     let first = words.iter().find(|word| !matches!(word, Word::Sign(sign) if sign == "("));
     is_word(first, &READ)
 }

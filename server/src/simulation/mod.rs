@@ -16,6 +16,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
     net::SocketAddr,
+    ops::Range,
     rc::Rc,
     sync::{Arc, Mutex, Weak},
     time::Duration,
@@ -279,10 +280,7 @@ impl World {
                     let from = if chance.random() { 0 } else { all.saturating_sub(60).max(0) };
                     let first = chance.random_range(from..=all);
                     let rows = first..first + chance.random_range(1..60);
-                    let mut model = self.model.borrow_mut();
-                    let rows = if kind == Kind::Delete { rows } else { model.replaceable(rows) };
-                    let change = model.begin(kind, rows);
-                    drop(model);
+                    let change = self.begin(kind, rows);
                     self.change(change, &clients, &mut chance).await?;
                 }
                 10..13 => self.count(&clients[at]).await?,
@@ -295,6 +293,12 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    fn begin(&self, kind: Kind, rows: Range<i64>) -> usize {
+        let mut model = self.model.borrow_mut();
+        let rows = if kind == Kind::Delete { rows } else { model.replaceable(rows) };
+        model.begin(kind, rows)
     }
 
     /// Makes a change. Whoever has no answer asks again, and sometimes whoever has one; not for a deletion, which would

@@ -64,6 +64,12 @@ async fn tables_and_queries_are_summarized() {
     assert_eq!(rows(&client, "SUMMARIZE SELECT id FROM t WHERE id > 9").await, ["id|int64|||0||||||0|"]);
     let params = client.sql("SUMMARIZE SELECT id FROM t WHERE id > $1").bind(2_i64).collect().await.unwrap();
     assert!(shown(&params)[0].starts_with("id|int64|3|4|2|3.5|"), "{:?}", shown(&params));
+    // Names that are expressions, or there twice, and more columns than one query answers for.
+    let unnamed = rows(&client, "SUMMARIZE SELECT id + 1, max(id), 7 AS id, id FROM t GROUP BY id").await;
+    assert!(unnamed.len() == 4 && unnamed[0].contains("|int64|2|5|4|3.5|"), "{unnamed:?}");
+    let many: Vec<String> = (0..250).map(|i| format!("id + {i} AS c{i}")).collect();
+    let many = rows(&client, &format!("SUMMARIZE SELECT {} FROM t", many.join(", "))).await;
+    assert!(many.len() == 250 && many[249].starts_with("c249|int64|250|253|4|"), "{:?}", many.last());
     for (sql, expected) in [
         ("SUMMARIZE nowhere", ErrorReason::TableNotFound),
         ("SUMMARIZE", ErrorReason::InvalidQuery),

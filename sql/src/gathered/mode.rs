@@ -163,7 +163,11 @@ impl Groups {
     /// Forgets the first groups.
     fn forget(&mut self, emit_to: EmitTo) {
         match emit_to {
-            EmitTo::All => (self.counts, self.groups) = (HashMap::new(), 0),
+            EmitTo::All => {
+                (self.counts, self.groups) = (HashMap::new(), 0);
+                // Whoever spills does so for the memory.
+                (self.numbers, self.values, self.bytes) = Default::default();
+            }
             EmitTo::First(n) => {
                 let left = self.counts.drain().filter(|((group, _), _)| *group >= n);
                 self.counts = left.map(|((group, number), count)| ((group - n, number), count)).collect();

@@ -16,7 +16,7 @@ from ._values import to_value
 from .errors import IncompleteAnswer, InvalidData, MalformedAnswer
 from .result import Result, Statistics
 
-_QUERIES = {"select", "from", "with", "values", "table", "explain", "show", "describe", "desc"}
+_QUERIES = {"select", "from", "with", "values", "table", "explain", "show", "describe", "desc", "summarize"}
 
 
 class AnswerStream:

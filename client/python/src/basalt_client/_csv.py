@@ -104,7 +104,7 @@ class Csv:
                 return said[name]
             if known is not None:
                 return known.field(name).type
-            return pa.null() if first is None else type_of(first.column(column))
+            return pa.null() if first is None else type_of(first.column(column), self._has_na)
 
         first = None if known or said.keys() >= set(self._names) else next(iter(reader), None)
         return pa.schema([(name, type_in(column, name)) for column, name in enumerate(self._names)])

@@ -33,10 +33,12 @@ _EXACT_DIGITS = len(str(_EXACT))
 _TRIED = 64
 
 
-def type_of(texts: pa.Array) -> pa.DataType:
-    """The type that all of the texts have; that of nulls where there is no value."""
+def type_of(texts: pa.Array, has_na: bool) -> pa.DataType:
+    """The type that all of the texts have; that of nulls where there is no value. `has_na`: as for `parse`."""
     values = texts.drop_null()
-    values = pc.ascii_trim_whitespace(values.filter(pc.invert(_is_null_but_text(values))))
+    if has_na:
+        values = values.filter(pc.invert(_is_null_but_text(values)))
+    values = pc.ascii_trim_whitespace(values)
     if len(values) == 0:
         return pa.null()
     if _are(values, pa.int64()):

@@ -153,6 +153,8 @@ struct Guess {
     nulls: bool,
     /// A cell that is null unless the column is text.
     nulls_but_text: bool,
+    /// One that is in quotes, and would be null without them.
+    in_quotes: bool,
     bool: bool,
     number: bool,
     /// A number was seen that is finite.
@@ -183,6 +185,7 @@ impl Default for Guess {
             seen: false,
             nulls: false,
             nulls_but_text: false,
+            in_quotes: false,
             bool: true,
             number: true,
             finite: false,
@@ -213,7 +216,7 @@ impl Guess {
                 return None;
             }
             Kind::Quoted if options.has_default_nulls() && options.is_null(cell, true) => {
-                self.nulls_but_text = true;
+                (self.nulls_but_text, self.in_quotes) = (true, true);
                 return None;
             }
             Kind::Csv | Kind::Quoted if options.is_null(cell, true) => {
@@ -289,7 +292,7 @@ impl Guess {
         let data_type = if self.seen { self.data_type() } else { DataType::Utf8 };
         let is_text = data_type == DataType::Utf8;
         let has_nulls = self.nulls || self.cells < rows || (self.nulls_but_text && !is_text);
-        let is_empty = !self.seen && !self.nulls_but_text;
+        let is_empty = !self.seen && (!self.nulls_but_text || self.in_quotes);
         Field::new(name, data_type, has_nulls || is_empty)
     }
 

@@ -20,10 +20,10 @@ pub(super) struct Kept {
 
 /// The columns that were found in files, with the names and types of those that a table has; `but` keeps what was found for
 /// some. Where the columns are the same, they are in the table's order.
-pub(super) fn kept(existing: &Schema, found: &Schema, but: &BTreeSet<String>) -> Kept {
+pub(super) fn kept(existing: &Schema, found: &Schema, by_case: bool, but: &BTreeSet<String>) -> Kept {
     let mut uncertain = BTreeSet::new();
     let fields = found.fields().iter().map(|field| {
-        let Some(own) = same(existing, found, field) else { return Arc::clone(field) };
+        let Some(own) = same(existing, found, by_case, field) else { return Arc::clone(field) };
         let is_nullable = own.is_nullable() || field.is_nullable();
         let own = own.clone().with_nullable(is_nullable);
         if but.contains(own.name()) {
@@ -42,10 +42,14 @@ pub(super) fn kept(existing: &Schema, found: &Schema, but: &BTreeSet<String>) ->
     Kept { schema: Arc::new(Schema::new(fields)), uncertain }
 }
 
-/// The column of a table that a file's column is: by its name, or by the only one that differs in case alone.
-fn same<'a>(existing: &'a Schema, found: &Schema, field: &Field) -> Option<&'a Field> {
+/// The column of a table that a file's column is: by its name, or, of files whose columns are found so, by the only one that
+/// differs in case alone.
+fn same<'a>(existing: &'a Schema, found: &Schema, by_case: bool, field: &Field) -> Option<&'a Field> {
     if let Ok(own) = existing.field_with_name(field.name()) {
         return Some(own);
+    }
+    if !by_case {
+        return None;
     }
     let alike = |schema: &'a Schema| -> Vec<&'a Field> {
         let fields = schema.fields().iter().map(AsRef::as_ref);
@@ -79,12 +83,12 @@ fn holds(own: &DataType, found: &DataType) -> bool {
     }
 }
 
-/// What is loaded in place of a table: `job`, by the columns that the table has where the values fit. `fits` says whether all
-/// values of a job are of its types; `None`: there is nothing to keep.
+/// What is loaded in place of a table: `job`, by the columns that the table has where the values fit. `bad` counts the rows of a
+/// job that are not of its types, or says nothing where they are more than may be. `None`: there is nothing to keep.
 pub(super) async fn in_place_of(
     existing: &Schema,
     job: &Job,
-    mut fits: impl AsyncFnMut(Job) -> Result<bool, CliError>,
+    mut bad: impl AsyncFnMut(Job) -> Result<Option<usize>, CliError>,
 ) -> Result<Option<Job>, CliError> {
     let of_texts = |format| matches!(format, FileFormat::Csv | FileFormat::Json);
     if !job.files.iter().all(|file| of_texts(file.format)) {
@@ -92,28 +96,41 @@ pub(super) async fn in_place_of(
         return Ok(None);
     }
     let mut changed = BTreeSet::new();
-    let Kept { schema, uncertain } = kept(existing, &job.schema, &changed);
+    // In JSON a key is its column's name.
+    let by_case = job.files.iter().all(|file| file.format == FileFormat::Csv);
+    let Kept { schema, uncertain } = kept(existing, &job.schema, by_case, &changed);
     if schema == job.schema {
         return Ok(None);
     }
     let by = |schema: SchemaRef, columns: Option<Vec<String>>| {
         let mut options = job.options.clone();
-        options.columns = columns.or(options.columns);
+        let named = |name: String| match schema
+            .fields()
+            .iter()
+            .find(|f| f.name().to_lowercase() == name.to_lowercase())
+        {
+            Some(field) if by_case && schema.index_of(&name).is_err() => field.name().clone(),
+            _ => name,
+        };
+        let all = options.columns.take().map(|names| names.into_iter().map(named).collect());
+        options.columns = columns.or(all);
         source::plan(job.files.clone(), Some(schema), false, options, job.max_bad, &|_| Ok(()))
     };
     let mut planned = by(Arc::clone(&schema), None)?;
-    if !uncertain.is_empty() && !fits(Job { max_bad: 0, ..planned.clone() }).await? {
+    // What is bad whatever the types are is no matter of theirs.
+    let least = if uncertain.is_empty() || job.max_bad == 0 { Some(0) } else { bad(job.clone()).await? };
+    if !uncertain.is_empty() && bad(planned.clone()).await? != least {
         for name in uncertain {
             let alone = Arc::new(Schema::new(vec![schema.field_with_name(&name).cloned().map_err(lost)?]));
-            if !fits(Job { max_bad: 0, ..by(alone, Some(vec![name.clone()]))? }).await? {
+            if bad(by(alone, Some(vec![name.clone()]))?).await?.is_none_or(|n| Some(n) > least) {
                 changed.insert(name);
             }
         }
-        planned = by(kept(existing, &job.schema, &changed).schema, None)?;
+        planned = by(kept(existing, &job.schema, by_case, &changed).schema, None)?;
     }
     planned.notes.clone_from(&job.notes);
     planned.left_out.clone_from(&job.left_out);
-    planned.notes.extend(notes(existing, &job.schema, &planned.schema));
+    planned.notes.extend(notes(existing, &job.schema, by_case, &planned.schema));
     Ok(Some(planned))
 }
 
@@ -122,10 +139,10 @@ fn lost(error: arrow_schema::ArrowError) -> CliError {
 }
 
 /// What of the columns is as the table has it, and what is not.
-fn notes(existing: &Schema, found: &Schema, planned: &Schema) -> Vec<String> {
+fn notes(existing: &Schema, found: &Schema, by_case: bool, planned: &Schema) -> Vec<String> {
     let (mut as_before, mut others) = (Vec::new(), Vec::new());
     for field in found.fields() {
-        let Some(own) = same(existing, found, field) else { continue };
+        let Some(own) = same(existing, found, by_case, field) else { continue };
         let Ok(new) = planned.field_with_name(own.name()) else { continue };
         let (own_type, new_type) = (type_name(own.data_type()), type_name(new.data_type()));
         if own_type != new_type {
@@ -154,7 +171,7 @@ mod tests {
 
     #[track_caller]
     fn check(existing: &str, found: &str, expected: &str, uncertain: &[&str]) {
-        let kept = kept(&parse(existing).unwrap(), &parse(found).unwrap(), &BTreeSet::new());
+        let kept = kept(&parse(existing).unwrap(), &parse(found).unwrap(), true, &BTreeSet::new());
         assert_eq!(*kept.schema, parse(expected).unwrap(), "{existing}: {found}");
         assert!(kept.uncertain.iter().eq(uncertain), "{:?}", kept.uncertain);
     }
@@ -180,7 +197,7 @@ mod tests {
         let (existing, found) = (parse("a int64, b int8").unwrap(), parse("a int32, b int32").unwrap());
         let planned = parse("a int64, b int32").unwrap();
         assert_eq!(
-            notes(&existing, &found, &planned),
+            notes(&existing, &found, true, &planned),
             [
                 "the table's own types stay: a int64 (the files alone: int32)",
                 "column \"b\" is int32 now, for not all values are int8 as before"

@@ -275,12 +275,12 @@ impl Load<'_> {
         let has_schema = declared.is_some();
         let mut job = self.plan(files, declared, existing.as_ref()).await?;
         if let Some(existing) = existing.as_ref().filter(|_| self.args.replace && !has_schema) {
-            let fits = async |job: Job| match read_all(job, bar("checking", bytes), async |_| Ok(())).await {
-                Ok(_) => Ok(true),
-                Err(CliError::Input(_)) => Ok(false),
+            let bad = async |job: Job| match read_all(job, bar("checking", bytes), async |_| Ok(())).await {
+                Ok(told) => Ok(Some(told.bad.len())),
+                Err(CliError::Input(_)) => Ok(None),
                 Err(error) => Err(error),
             };
-            job = keep::in_place_of(existing, &job, fits).await?.unwrap_or(job);
+            job = keep::in_place_of(existing, &job, bad).await?.unwrap_or(job);
         }
         report_notes(&job);
         let kept = self.retention(known, &job.schema)?;

@@ -124,7 +124,8 @@ const FUNCTIONS: &[&str] = &[
     "upper(",
 ];
 /// Words after which a table is named.
-const BEFORE_TABLES: &[&str] = &["from", "join", "into", "update", "table", "describe", "desc", "truncate"];
+const BEFORE_TABLES: &[&str] =
+    &["from", "join", "into", "update", "table", "describe", "desc", "summarize", "truncate"];
 /// Tables that a server has of its own.
 const SYSTEM: &[&str] = &[
     "information_schema.columns",

@@ -32,11 +32,11 @@ pub(super) enum Piece {
 /// Why the text has no end: a quote or a comment is not closed.
 pub(super) fn cut(text: &str) -> Result<Script, String> {
     let mut script = Script::default();
-    // What is before is cut; and up to where it was tried in vain, which is tried again behind another semicolon alone.
+    // What is before is cut; and up to where it was tried in vain, which is tried again behind what may have ended it alone.
     let (mut from, mut tried) = (0, 0);
     for line in lines(text) {
         let is_command = text[line.clone()].trim_start().starts_with('\\');
-        if !is_command || (tried > from && !text[tried..line.start].contains(';')) {
+        if !is_command || (tried > from && !text[tried..line.start].contains([';', '/', '\'', '"', '$'])) {
             continue;
         }
         match cut_statements(&text[from..line.start]) {

@@ -30,7 +30,7 @@ use crate::{
 pub(in crate::encoding) struct Dictionary;
 
 /// The codes may be held by anything but a dictionary.
-const LEVEL: u8 = 4;
+pub(in crate::encoding) const LEVEL: u8 = 4;
 /// Where the entries begin.
 const ENTRIES: usize = align(HEAD + 4);
 

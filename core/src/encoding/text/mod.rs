@@ -1,7 +1,7 @@
 //! Encodings of text.
 
 mod codes;
-mod dictionary;
+pub(super) mod dictionary;
 mod fsst;
 mod matcher;
 mod numbers;
