@@ -271,7 +271,7 @@ fn texts_in_order_are_encoded() {
     const ROWS: usize = 8192;
     for run in [1, 2, 4, 20, 300] {
         for nulls in [false, true] {
-            let text = |row: usize| (!nulls || row % 7 > 0).then(|| format!("{:06}", row / run));
+            let text = |row: usize| (!nulls || !row.is_multiple_of(7)).then(|| format!("{:06}", row / run));
             let array: ArrayRef = Arc::new(StringArray::from_iter((0..ROWS).map(text)));
             let wide: ArrayRef =
                 Arc::new(Int64Array::from_iter_values((0..ROWS as i64).map(|n| n * n * 7919)));
