@@ -17,6 +17,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 use super::{
     grid::{Grid, escape},
     human,
+    load::NULLS,
     style::Style,
 };
 use crate::{
@@ -222,7 +223,7 @@ impl<W: Write> CsvWriter<W> {
 }
 
 fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) || matches!(text, "" | "NULL" | r"\N") {
+    if text.contains(['"', ',', '\n', '\r']) || NULLS.contains(&text) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()

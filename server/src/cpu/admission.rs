@@ -126,8 +126,7 @@ impl Admission {
     /// Whether it turns away who comes now and is not the only question of its connection.
     pub(super) fn is_crowded(&self, class: Class) -> bool {
         let inner = self.inner();
-        let is_crowded = inner.free == 0 && self.is_too_long(&inner);
-        is_crowded && (class == Class::Short || inner.turn <= limits::QUEUE_TURN)
+        inner.free == 0 && self.is_too_long(&inner, class)
     }
 
     /// How long one more would wait.
@@ -135,8 +134,10 @@ impl Admission {
         inner.turn.mul_f64((inner.present + 1) as f64 / self.permits as f64)
     }
 
-    fn is_too_long(&self, inner: &Inner) -> bool {
-        inner.is_standing && self.wait(inner) > limits::QUEUE_TARGET
+    /// Whether the queue is a standing one, and too long for a class.
+    fn is_too_long(&self, inner: &Inner, class: Class) -> bool {
+        let turns_are_short = class == Class::Short || inner.turn <= limits::QUEUE_TURN;
+        turns_are_short && inner.is_standing && self.wait(inner) > limits::QUEUE_TARGET
     }
 
     /// Waits for a permit, for no longer than `until`.
@@ -161,14 +162,12 @@ impl Admission {
     }
 
     fn turns_away(&self, inner: &Inner, now: Instant, until: Instant, ask: Ask) -> bool {
-        let is_crowded = self.is_too_long(inner);
-        let is_hopeless = self.wait(inner) > until.saturating_duration_since(now);
         let is_full = inner.present >= limits::WAITING_QUERIES;
         match ask {
-            Ask::New { class: Class::Short, is_alone } => is_full || (is_crowded && !is_alone),
-            Ask::New { class: Class::Long, is_alone } => {
-                let is_crowded = is_crowded && !is_alone && inner.turn <= limits::QUEUE_TURN;
-                is_full || is_crowded || is_hopeless
+            Ask::New { class, is_alone } => {
+                let is_crowded = self.is_too_long(inner, class) && !is_alone;
+                let is_hopeless = self.wait(inner) > until.saturating_duration_since(now);
+                is_full || is_crowded || (class == Class::Long && is_hopeless)
             }
             Ask::Begun => false,
         }

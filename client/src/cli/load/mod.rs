@@ -20,6 +20,8 @@ mod sniff;
 mod source;
 mod widen;
 
+pub(super) use options::NULLS;
+
 use std::{
     path::PathBuf,
     sync::{

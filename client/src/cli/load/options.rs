@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 use super::{LoadArgs, formats::Formats};
 
 /// Texts that stand for null where nothing else is said.
-const NULLS: [&str; 3] = ["", "NULL", r"\N"];
+pub(crate) const NULLS: [&str; 3] = ["", "NULL", r"\N"];
 /// Where nothing else is said this one stands for null too, but not in a column of text, where it is Namibia, or a name.
 const NULL_BUT_TEXT: &[u8] = b"NA";
 

@@ -288,11 +288,11 @@ pub(super) async fn run(copy: &Copy, session: &Session) -> Result<(), CliError> 
         }
         Way::From { table, is_quoted, columns } => {
             let table = existing(table, *is_quoted, session).await?;
-            let format = copy.options.format.as_deref().map(|format| {
-                FileFormat::from_str(format, true).map_err(|_| {
-                    CliError::input(format!("no format {format:?}: csv, json, parquet and arrow are"))
-                })
-            });
+            let format = copy
+                .options
+                .format
+                .as_deref()
+                .map(|format| FileFormat::from_str(format, true).map_err(|_| no_format(format)));
             let format = format.transpose()?;
             let (file, format) = match &copy.file {
                 Some(file) => (file.clone(), format),
@@ -326,6 +326,10 @@ pub(super) async fn run(copy: &Copy, session: &Session) -> Result<(), CliError> 
     }
 }
 
+fn no_format(format: &str) -> CliError {
+    CliError::input(format!("no format {format:?}: csv, json, parquet and arrow are"))
+}
+
 /// Where an answer goes.
 fn target(file: Option<&Path>, format: Option<&str>, shown: &Target) -> Result<Target, CliError> {
     let kind = match format {
@@ -334,9 +338,7 @@ fn target(file: Option<&Path>, format: Option<&str>, shown: &Target) -> Result<T
         Some("json") => Some(FileKind::Json),
         Some("parquet") => Some(FileKind::Parquet),
         Some("arrow") => Some(FileKind::Arrow),
-        Some(other) => {
-            return Err(CliError::input(format!("no format {other:?}: csv, json, parquet and arrow are")));
-        }
+        Some(other) => return Err(no_format(other)),
     };
     let (format, file) = match (file, kind) {
         (Some(path), Some(kind)) => (shown.format, Some(Destination { path: path.to_owned(), kind })),
