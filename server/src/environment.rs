@@ -23,7 +23,7 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{class::Class, limits, long_threads::LONG_THREADS, tls};
+use crate::{class::Class, limits, long_threads::LONG_THREADS, membership::PROTOCOL, tls};
 
 /// What a thread is to do.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -50,6 +50,11 @@ pub(crate) trait Environment: basalt_storage::Environment {
 
     /// Runs a job on a thread of a pool.
     fn on_pool(&self, pool: &Arc<ThreadPool>, job: Job);
+
+    /// The version of what nodes say to each other.
+    fn protocol(&self) -> u32 {
+        PROTOCOL
+    }
 
     /// Starts a thread that works for as long as the server does.
     fn thread(&self, name: &str, work: Job) -> io::Result<thread::JoinHandle<()>>;

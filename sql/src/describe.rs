@@ -28,6 +28,22 @@ use crate::{
     summary,
 };
 
+/// Leaves the query that DESCRIBE is about; whether it is about one.
+pub(crate) fn only_query(statement: &mut Statement) -> bool {
+    let Statement::Statement(outer) = statement else { return false };
+    let ast::Statement::Explain { describe_alias, analyze: false, statement: query, .. } = &mut **outer
+    else {
+        return false;
+    };
+    let is_query = matches!(**query, ast::Statement::Query(_));
+    if !is_query || matches!(describe_alias, ast::DescribeAlias::Explain) {
+        return false;
+    }
+    let nothing = ast::Statement::Commit { chain: false, end: false, modifier: None };
+    **outer = std::mem::replace(&mut **query, nothing);
+    true
+}
+
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there, or with
 /// its parameters where they are given: they may be of other types, of which the answer's columns are then.
 pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {

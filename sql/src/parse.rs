@@ -28,7 +28,7 @@ use datafusion::{
 };
 
 use crate::{
-    dialect,
+    describe, dialect,
     error::{Error, Result, of_parser},
     headings::Headings,
     limits,
@@ -85,6 +85,8 @@ pub(crate) struct Parsed {
     /// By the name that stands for each in the statement.
     pub(crate) tables: BTreeMap<String, Named>,
     pub(crate) headings: Headings,
+    /// What was asked for are the columns of this query.
+    pub(crate) describes: bool,
 }
 
 impl Text {
@@ -147,6 +149,7 @@ impl Text {
         if let Statement::Reset(reset) = statement {
             statement = Statement::Statement(Box::new(ast::Statement::Reset(as_parsed(reset))));
         }
+        let describes = describe::only_query(&mut statement);
         let inner = inner(&mut statement)?;
         let headings = Headings::of(inner);
         system::rewrite(inner, &names.tables)?;
@@ -171,7 +174,7 @@ impl Text {
         }
         let mut tables = BTreeMap::new();
         let references = match named_in(&statement) {
-            None => return Ok(Parsed { statement, tables, headings }),
+            None => return Ok(Parsed { statement, tables, headings, describes }),
             Some(part) => resolve_table_references(&part, false)?.0,
         };
         for reference in references {
@@ -188,7 +191,7 @@ impl Text {
             let of = named.get(&table).cloned().unwrap_or_else(|| at_version(&table));
             tables.insert(table, of);
         }
-        Ok(Parsed { statement, tables, headings })
+        Ok(Parsed { statement, tables, headings, describes })
     }
 }
 

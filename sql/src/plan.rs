@@ -296,8 +296,8 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             Resolved::Text(text) => {
                 return made(text_schema(), vec![Arc::new(StringArray::from(vec![text]))]);
             }
-            Resolved::ColumnsOf(session, statement) => {
-                let (_, plan, physical) = planned(*session, statement, Headings::default()).await?;
+            Resolved::ColumnsOf(session, statement, headings) => {
+                let (_, plan, physical) = planned(*session, statement, headings).await?;
                 return describe_columns(plan.shown(&physical)?.schema());
             }
             Resolved::CreateView(session, view) => {

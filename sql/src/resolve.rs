@@ -75,8 +75,8 @@ pub(crate) enum Resolved {
     Views(Views),
     /// SHOW CREATE.
     Text(String),
-    /// DESCRIBE of a view, by a query that gives all of it.
-    ColumnsOf(Box<SessionState>, Statement),
+    /// DESCRIBE of a query; that of a view is of one that gives all of it.
+    ColumnsOf(Box<SessionState>, Statement, Headings),
 }
 
 impl Resolved {
@@ -130,7 +130,7 @@ pub(crate) async fn resolve(
     }
     let mut names = Names::of_tables(known.iter().chain(views.keys()));
     let mut parsed = text.parse(&names, parameters)?;
-    let mut describes = false;
+    let mut describes = parsed.describes;
     if let Statement::Statement(statement) = &parsed.statement {
         if let Some(about) = settings::about(statement)? {
             return Ok(Resolved::Settings(about));
@@ -267,7 +267,7 @@ pub(crate) async fn resolve(
         parsed = text.parse(&names, parameters)?;
     }
     if describes {
-        return Ok(Resolved::ColumnsOf(session, parsed.statement));
+        return Ok(Resolved::ColumnsOf(session, parsed.statement, parsed.headings));
     }
     match (parsed.statement, target) {
         (Statement::Statement(statement), Some((name, table))) => {

@@ -29,7 +29,6 @@ use prost::bytes::{Bytes, BytesMut};
 use crate::{
     cache::{Purpose, Told},
     convert, limits,
-    membership::PROTOCOL,
     status::{RequestError, Result},
     tables::TableVersion,
     trace,
@@ -438,18 +437,17 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         let (lookups, of_lookups): (Vec<_>, Vec<_>) = lookups.into_iter().unzip();
         data.extend(of_lookups);
         let head = peer::Task {
-            protocol: PROTOCOL,
             table: pinned.table.name().to_owned(),
             table_id: pinned.table.id(),
             log_id: pinned.version.log_id().to_owned(),
             version: pinned.version.number(),
-            fragments: Vec::new(),
             cutoff: pinned.cutoff.map(convert::to_cutoff),
             request: Some(request),
             sets: heads,
             lookups,
             analyze: self.analyze,
             aside: self.purpose != Purpose::Query,
+            ..peer::Task::default()
         };
         Task { head, data }
     }

@@ -129,6 +129,12 @@ impl Reach {
         std::iter::once(own).chain(others).map(|node| Arc::clone(&node.name)).collect()
     }
 
+    /// The version of what this node says to others.
+    #[cfg(feature = "sql")]
+    pub(crate) fn protocol(&self) -> u32 {
+        self.state.environment.protocol()
+    }
+
     /// The way to another node.
     #[cfg(feature = "sql")]
     pub(crate) fn link(&self, name: &str) -> Option<Arc<Link>> {

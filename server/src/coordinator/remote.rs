@@ -45,8 +45,8 @@ pub(crate) struct Part {
 
 impl Task {
     /// The task for some fragments, as it travels.
-    fn messages(&self, fragments: &[u32]) -> (u64, Vec<ExecuteRequest>) {
-        let head = peer::Task { fragments: fragments.to_vec(), ..self.head.clone() };
+    fn messages(&self, protocol: u32, fragments: &[u32]) -> (u64, Vec<ExecuteRequest>) {
+        let head = peer::Task { protocol, fragments: fragments.to_vec(), ..self.head.clone() };
         let bytes = head.encoded_len() + self.data.iter().map(Bytes::len).sum::<usize>();
         let pieces = self.data.iter().flat_map(|data| {
             let cut = (0..data.len()).step_by(limits::PEER_PIECE_BYTES);
@@ -69,7 +69,7 @@ pub(super) async fn execute(
 ) -> Result<Part, Failure> {
     let started = Instant::now();
     task.data.iter().take(task.head.sets.len()).for_each(|set| state.metrics.sip_shipped(set.len() as u64));
-    let (sent, messages) = task.messages(fragments);
+    let (sent, messages) = task.messages(state.environment.protocol(), fragments);
     let mut request = Request::new(tokio_stream::iter(messages));
     request.set_timeout(deadline.saturating_duration_since(started));
     let trace = trace::current();

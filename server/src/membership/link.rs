@@ -15,7 +15,6 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::PROTOCOL;
 use crate::{environment::Environment, limits, moment::Moment, tls, trace, units::millis};
 
 /// What a node is good for.
@@ -145,7 +144,7 @@ impl Link {
         match &health.status {
             _ if health.failures >= limits::STATUS_FAILURES => State::Dead,
             _ if health.failures > 0 => State::Suspect,
-            Some(status) if status.protocol != PROTOCOL => State::Incompatible,
+            Some(status) if status.protocol != self.environment.protocol() => State::Incompatible,
             Some(status) if !status.ready => State::NotReady,
             _ => State::Alive,
         }
@@ -188,7 +187,7 @@ impl Link {
     /// Asks for its status. Whether its name or its process is another than before.
     /// What it answers is told before it counts.
     pub(crate) async fn ask(&self, own: &str, told: impl Fn(&GetStatusResponse)) -> bool {
-        let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: false };
+        let request = self.question(own, false);
         let at = Moment::now(&*self.environment);
         let asked = timeout(limits::STATUS_TIMEOUT, self.client().get_status(request)).await;
         let answer = match asked {
@@ -229,6 +228,10 @@ impl Link {
             tracing::info!(node = %self.address, ?state, "cluster member");
         }
         changed
+    }
+
+    fn question(&self, own: &str, leaving: bool) -> GetStatusRequest {
+        GetStatusRequest { protocol: self.environment.protocol(), node: own.to_owned(), leaving }
     }
 
     /// Since when it acknowledges nothing that this node has not heard of; `None`: it may.
@@ -310,7 +313,7 @@ impl Link {
 
     /// Tells it that this node answers nothing more.
     pub(crate) async fn leave(&self, own: &str) {
-        let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: true };
+        let request = self.question(own, true);
         // Who does not hear it waits until the lease is over.
         let _ = timeout(limits::ANNOUNCE_TIMEOUT, self.client().get_status(request)).await;
     }

@@ -215,6 +215,11 @@ impl Members {
         self.instance
     }
 
+    /// The version of what this node says to others.
+    pub(crate) fn protocol(&self) -> u32 {
+        self.environment.protocol()
+    }
+
     pub(crate) fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }

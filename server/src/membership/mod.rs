@@ -22,7 +22,7 @@ pub(crate) use announced::Announced;
 pub(crate) use link::{Link, State as LinkState};
 pub(crate) use members::{Choice, Members, Node, View};
 
-/// The version of what nodes say to each other. Nodes of another one are not asked.
+/// The version of what nodes of this build say to each other. Nodes of another one are not asked.
 pub(crate) const PROTOCOL: u32 = 3;
 
 /// See the module.
@@ -86,7 +86,7 @@ impl Cluster {
     /// others need not be waited for.
     async fn announce(&self, catalog_version: u64, tables: Vec<TableVersion>) {
         let node = self.members.own().to_string();
-        let request = AnnounceRequest { protocol: PROTOCOL, node, catalog_version, tables };
+        let request = AnnounceRequest { protocol: self.members.protocol(), node, catalog_version, tables };
         let mut confirmed = Vec::new();
         for (link, started) in self.members.to_tell() {
             let request = request.clone();

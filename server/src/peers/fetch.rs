@@ -14,7 +14,7 @@ use tonic::{Code, Request, Status};
 use crate::{
     access::{Action, Caller, Object},
     convert, limits,
-    membership::{Link, LinkState as State, PROTOCOL},
+    membership::{Link, LinkState as State},
     sets::{self, Handle, KeptSet, Sets},
     state::State as Server,
     status::RequestError,
@@ -68,11 +68,11 @@ pub(crate) async fn set(server: &Server, handle: &[u8], deadline: Instant) {
     if server.sets.get(&handle, Instant::now()).is_ok() {
         return;
     }
-    let view = cluster.members().view();
+    let (view, protocol) = (cluster.members().view(), cluster.members().protocol());
     let links = view.nodes().iter().filter_map(|node| node.link.clone());
     let mut answers: FuturesUnordered<_> = links
         .filter(|link| !matches!(link.state(), State::Dead | State::Incompatible))
-        .map(|link| async move { fetch(&link, handle, deadline).await })
+        .map(|link| async move { fetch(&link, protocol, handle, deadline).await })
         .collect();
     while let Some(answer) = answers.next().await {
         if let Some((set, left)) = answer {
@@ -88,10 +88,15 @@ pub(crate) async fn set(server: &Server, handle: &[u8], deadline: Instant) {
 }
 
 /// The set that a node keeps, and the time that it has left.
-async fn fetch(link: &Arc<Link>, handle: Handle, deadline: Instant) -> Option<(KeptSet, Duration)> {
+async fn fetch(
+    link: &Arc<Link>,
+    protocol: u32,
+    handle: Handle,
+    deadline: Instant,
+) -> Option<(KeptSet, Duration)> {
     let left = deadline.saturating_duration_since(Instant::now()).min(limits::FETCH_TIMEOUT);
     let until = Instant::now() + left;
-    let mut request = Request::new(FetchSipRequest { protocol: PROTOCOL, handle: handle.to_vec() });
+    let mut request = Request::new(FetchSipRequest { protocol, handle: handle.to_vec() });
     request.set_timeout(left);
     trace::send(&mut request);
     let status = match timeout_at(until, read(link, request)).await {

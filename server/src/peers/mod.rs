@@ -39,7 +39,7 @@ use crate::{
     coordinator::fresh,
     cpu::StopOnDrop,
     limits,
-    membership::{Cluster, PROTOCOL},
+    membership::Cluster,
     state::State,
     status::{RequestError, Result as Answer},
     units::millis,
@@ -118,7 +118,8 @@ impl PeerService for PeerHandler {
             return Ok(Response::new(status(&self.state, Some(cluster))));
         }
         members.called_by(&request.node);
-        let lease_ms = if request.protocol == PROTOCOL { members.give_lease(&request.node) } else { 0 };
+        let lease_ms =
+            if request.protocol == members.protocol() { members.give_lease(&request.node) } else { 0 };
         Ok(Response::new(GetStatusResponse { lease_ms, ..status(&self.state, Some(cluster)) }))
     }
 
@@ -179,7 +180,7 @@ impl PeerHandler {
     }
 
     fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
-        same_protocol(request.protocol)?;
+        same_protocol(&self.state, request.protocol)?;
         if request.tables.len() > MAX_TABLES {
             return Err(RequestError::protocol(format!("more than {MAX_TABLES} tables")));
         }
@@ -192,7 +193,7 @@ impl PeerHandler {
     }
 
     fn fetch(&self, call: &mut Call, request: &FetchSipRequest) -> Answer<Messages<FetchSipResponse>> {
-        same_protocol(request.protocol)?;
+        same_protocol(&self.state, request.protocol)?;
         let (set, left) = self.state.sets.get(&request.handle, Instant::now())?;
         call.rows = set.sip.cardinality();
         let (sip, scope) = (set.sip, Some(convert::to_scope(set.scope)));
@@ -208,12 +209,13 @@ impl PeerHandler {
     }
 }
 
-/// That a request is of this protocol.
-pub(crate) fn same_protocol(protocol: u32) -> Answer<()> {
-    if protocol == PROTOCOL {
+/// That a request is of this node's protocol.
+pub(crate) fn same_protocol(state: &State, protocol: u32) -> Answer<()> {
+    let own = state.environment.protocol();
+    if protocol == own {
         return Ok(());
     }
-    let message = format!("version {protocol} of the nodes' protocol; this node speaks {PROTOCOL}");
+    let message = format!("version {protocol} of the nodes' protocol; this node speaks {own}");
     Err(RequestError::new(ErrorReason::PeerProtocol, message))
 }
 
@@ -239,7 +241,7 @@ pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatus
         }
     });
     GetStatusResponse {
-        protocol: PROTOCOL,
+        protocol: state.environment.protocol(),
         node: cluster.map(|cluster| cluster.members().own().to_string()).unwrap_or_default(),
         version: crate::VERSION.to_owned(),
         tables: tables.collect(),

@@ -38,8 +38,9 @@ pub(super) async fn start(
 ) -> Result<(Pieces, StopOnDrop)> {
     let deadline = state.deadline(call)?;
     let mut held = state.memory.reserve(Consumer::Parts);
-    let task =
-        timeout_at(deadline, read(call, stream, &mut held)).await.map_err(|_| RequestError::deadline())??;
+    let task = timeout_at(deadline, read(state, call, stream, &mut held))
+        .await
+        .map_err(|_| RequestError::deadline())??;
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
@@ -69,11 +70,16 @@ pub(super) async fn start(
 }
 
 /// Reads a task, whose bytes are as many as it says. They are counted as they come.
-async fn read(call: &Call, mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> Result<Task> {
+async fn read(
+    state: &State,
+    call: &Call,
+    mut stream: Streaming<ExecuteRequest>,
+    held: &mut Reservation,
+) -> Result<Task> {
     let Some(execute_request::Kind::Task(head)) = next(&mut stream).await? else {
         return Err(RequestError::protocol("the first message is no task"));
     };
-    same_protocol(head.protocol)?;
+    same_protocol(state, head.protocol)?;
     call.authorise(&head)?;
     if !head.fragments.is_sorted_by(|a, b| a < b) {
         return Err(RequestError::protocol("the fragments do not ascend"));

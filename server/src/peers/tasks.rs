@@ -81,7 +81,7 @@ pub(super) async fn begin(
             return Err(error.unwrap_or_else(|| RequestError::protocol(status.message())));
         }
     };
-    same_protocol(task.protocol)?;
+    same_protocol(state, task.protocol)?;
     if task.build != crate::VERSION {
         let message = format!("a task of build {:?}; this node is of {:?}", task.build, crate::VERSION);
         return Err(RequestError::new(ErrorReason::PeerProtocol, message));
@@ -136,7 +136,7 @@ pub(super) struct Rows {
 
 /// Runs a task for one of its partitions.
 pub(super) fn read(state: &Arc<State>, call: &Call, request: ReadTaskRequest) -> Result<Rows> {
-    same_protocol(request.protocol)?;
+    same_protocol(state, request.protocol)?;
     let (deadline, rows) = (state.deadline(call)?, tasks(state)?.read(request)?);
     Ok(Rows { rows, deadline, left: VecDeque::new(), is_over: false })
 }

@@ -50,6 +50,15 @@ impl Change {
         }
     }
 
+    /// Whether there is a row of other changes among these that it may remove.
+    fn removes_some(&self, rows: &Range<i64>) -> bool {
+        match self.kind {
+            Kind::Append => false,
+            Kind::ReplaceAll => true,
+            Kind::Replace | Kind::Delete => self.rows.start < rows.end && rows.start < self.rows.end,
+        }
+    }
+
     fn is_known_by(&self, version: u64) -> bool {
         self.at.is_some_and(|at| at <= version)
     }
@@ -221,9 +230,12 @@ impl Model {
         {
             return wrong("is there too soon", *row);
         }
+        // Few of all changes: each answer is held against each change.
+        let removers: Vec<&Change> = others().filter(|other| other.removes_some(&change.rows)).collect();
         // What is not there, and was removed by nobody else.
-        let is_missing =
-            |row: i64| !others().any(|other| other.removes(row) && other.may_remove(change, version));
+        let may =
+            |row: i64| removers.iter().any(|other| other.removes(row) && other.may_remove(change, version));
+        let is_missing = |row: i64| !may(row);
         let missing = change.rows.clone().find(|row| !here.contains(row) && is_missing(*row));
         if let Some(row) = missing {
             if change.is_known_by(version) {
@@ -233,8 +245,9 @@ impl Model {
                 return wrong("is there in part", row);
             }
         }
-        let removed =
-            |row: &&i64| others().any(|other| other.removes(**row) && other.must_remove(change, version));
+        let removed = |row: &&i64| {
+            removers.iter().any(|other| other.removes(**row) && other.must_remove(change, version))
+        };
         match here.iter().find(removed) {
             Some(row) => wrong("is there again behind its removal", *row),
             None => Ok(()),

@@ -69,6 +69,7 @@ pub(super) struct Node {
     chance: Mutex<StdRng>,
     store: Arc<dyn ObjectStore>,
     names: Names,
+    protocol: u32,
 }
 
 impl fmt::Debug for Node {
@@ -79,10 +80,17 @@ impl fmt::Debug for Node {
 
 impl Node {
     /// For a process of a node; in its runtime.
-    pub(super) fn new(node: usize, seed: u64, objects: &Arc<Objects>, trace: &Trace, names: &Names) -> Self {
+    pub(super) fn new(
+        node: usize,
+        seed: u64,
+        protocol: u32,
+        objects: &Arc<Objects>,
+        trace: &Trace,
+        names: &Names,
+    ) -> Self {
         let (clock, mut chance) = (Clock::new(), StdRng::seed_from_u64(seed));
         let store = Arc::new(store::View::new(objects, clock, chance.random(), trace, node));
-        Self { clock, chance: Mutex::new(chance), store, names: Arc::clone(names) }
+        Self { clock, chance: Mutex::new(chance), store, names: Arc::clone(names), protocol }
     }
 }
 
@@ -134,6 +142,10 @@ impl Environment for Node {
 
     fn on_pool(&self, _: &Arc<ThreadPool>, job: Job) {
         let _ = catch_unwind(AssertUnwindSafe(job));
+    }
+
+    fn protocol(&self) -> u32 {
+        self.protocol
     }
 
     fn thread(&self, _: &str, _: Job) -> io::Result<JoinHandle<()>> {

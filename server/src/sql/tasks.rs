@@ -40,7 +40,7 @@ use crate::{
     access::{Action, Caller, Object},
     convert,
     coordinator::{Pinned, Reach, version_of_task},
-    membership::{Link, PROTOCOL},
+    membership::Link,
     peers::{Asked, Tasks, same_protocol},
     state::State,
     status::{RequestError, Result},
@@ -85,7 +85,7 @@ impl At {
             return Err(RequestError::protocol("a scan with sets does not travel"));
         }
         let task = peer::Task {
-            protocol: PROTOCOL,
+            protocol: self.state.environment.protocol(),
             table: table.name().to_owned(),
             table_id: table.id(),
             log_id: version.log_id().to_owned(),
@@ -242,7 +242,7 @@ impl Nodes for Others {
     ) -> basalt_sql::Result<BoxFuture<'static, basalt_sql::Result<Vec<u8>>>> {
         let (link, client) = self.way(node, task.key.statement).map_err(carried)?;
         let task = BeginTaskRequest {
-            protocol: PROTOCOL,
+            protocol: self.reach.protocol(),
             build: crate::VERSION.to_owned(),
             key: Some(to_key(task.key)),
             tasks: task.tasks,
@@ -273,7 +273,7 @@ impl Nodes for Others {
         use read_task_response::Kind;
         let (link, client) = self.way(node, rows.key.statement).map_err(carried)?;
         let request = ReadTaskRequest {
-            protocol: PROTOCOL,
+            protocol: self.reach.protocol(),
             key: Some(to_key(rows.key)),
             partition: rows.partition,
             head: match rows.head {
@@ -328,7 +328,7 @@ impl Opened {
 
     async fn table(&self, leaf: &[u8]) -> Result<(Arc<dyn Table>, Query)> {
         let task = peer::Task::decode(leaf).map_err(|error| RequestError::protocol(error.to_string()))?;
-        same_protocol(task.protocol)?;
+        same_protocol(&self.state, task.protocol)?;
         self.caller.authorise(Action::Peer, Object::Table(&task.table))?;
         if !task.fragments.is_sorted_by(|a, b| a < b) {
             return Err(RequestError::protocol("the fragments do not ascend"));

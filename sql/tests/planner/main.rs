@@ -162,6 +162,11 @@ async fn joins_subqueries_windows_and_functions() {
         ("SELECT 25e-1 / 2, 2e0 = 2", &["1.25|true"]),
         ("SHOW TABLES", &["Numbers", "airlines", "flights"]),
         ("DESCRIBE airlines", &["carrier|utf8|true|NULL", "name|utf8|true|NULL"]),
+        (
+            "DESCRIBE SELECT Carrier, count(*) AS Flights, 1 + 2 FROM flights GROUP BY 1",
+            &["carrier|utf8|true|NULL", "flights|int64|true|NULL", "1 + 2|int64|true|NULL"],
+        ),
+        ("desc WITH a AS (FROM airlines) FROM a", &["carrier|utf8|true|NULL", "name|utf8|true|NULL"]),
     ] {
         assert_eq!(ask(&engine, &tables, sql).await, expected, "{sql}");
     }

@@ -23,6 +23,9 @@ use crate::{
 const USAGE: &str =
     "\\copy TABLE [(COLUMNS)] FROM 'FILE' [(OPTIONS)], or \\copy TABLE [(COLUMNS)] or (QUERY) TO 'FILE'";
 
+/// Of PostgreSQL, where tables are when nothing else is said.
+const SCHEMA: &str = "public";
+
 /// What is copied, and where to or where from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Copy {
@@ -157,8 +160,13 @@ impl<'a> Tokens<'a> {
         while self.next_if(&Token::Period) {
             let part = self.next().ok_or(USAGE)?;
             let Token::Word(word) = &part.token else { return Err(USAGE.to_owned()) };
-            name = format!("{name}.{}", word.value);
-            (is_quoted, end) = (is_quoted || word.quote_style.is_some(), part.span.end);
+            // The schema that all tables are in, as psql's users write it.
+            let (before, own) = (name, word.quote_style.is_some());
+            (name, is_quoted) = match before.eq_ignore_ascii_case(SCHEMA) {
+                true => (word.value.clone(), own),
+                false => (format!("{before}.{}", word.value), is_quoted || own),
+            };
+            end = part.span.end;
         }
         let text = self.text.get(self.at(first.span.start)..self.at(end)).ok_or(USAGE)?.to_owned();
         let mut columns = Vec::new();
@@ -398,6 +406,13 @@ mod tests {
 
     #[test]
     fn files_go_to_tables() {
+        let named = |text: &str| match Copy::parse(text).unwrap().way {
+            Way::From { table, is_quoted, .. } => (table, is_quoted),
+            way => panic!("{way:?}"),
+        };
+        assert_eq!(named("public.T FROM 'f'"), ("T".to_owned(), false));
+        assert_eq!(named("Public.\"T\" FROM 'f'"), ("T".to_owned(), true));
+        assert_eq!(named("other.t FROM 'f'"), ("other.t".to_owned(), false));
         let copy = Copy::parse("t (a, \"B\") FROM 'f.txt' CSV HEADER DELIMITER AS ';' NULL 'none'").unwrap();
         let columns = vec!["a".to_owned(), "B".to_owned()];
         assert_eq!(copy.way, Way::From { table: "t".to_owned(), is_quoted: false, columns });
