@@ -2,6 +2,7 @@
 //!
 //! `BASALT_PROPERTY_CASES` says on how many tables (1,000 by default, with [`QUERIES`] queries each, which take less time
 //! than to make a table); `BASALT_PROPERTY_SEED` runs one of them alone, `BASALT_PROPERTY_FIRST` begins with another one.
+//! `BASALT_PROPERTY_MORE=20` asks tables of few rows twenty times as many.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
@@ -14,7 +15,10 @@ mod value;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -48,6 +52,9 @@ const QUERIES: usize = 10;
 /// Rows up to which a naive answer takes no time worth saving.
 const FEW_ROWS: usize = 10_000;
 
+/// Rows below which a query takes as good as no time.
+const VERY_FEW_ROWS: usize = 1000;
+
 #[test]
 fn random_queries_are_answered_as_the_naive_evaluator_does() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
@@ -55,7 +62,10 @@ fn random_queries_are_answered_as_the_naive_evaluator_does() {
     let first = number("BASALT_PROPERTY_FIRST").unwrap_or(0);
     let seeds = number("BASALT_PROPERTY_SEED").map_or(first..first + cases, |seed| seed..seed + 1);
     // In parallel to save time; the first failure by seed is reported.
-    let failure = seeds.into_par_iter().find_map_first(|seed| Some((seed, failure(seed)?)));
+    let (more, asked) = (number("BASALT_PROPERTY_MORE").unwrap_or(1), AtomicUsize::new(0));
+    let more = usize::try_from(more).unwrap();
+    let failure = seeds.into_par_iter().find_map_first(|seed| Some((seed, failure(seed, more, &asked)?)));
+    println!("{} queries", asked.load(Ordering::Relaxed));
     if let Some((seed, (contents, query, difference))) = failure {
         let (contents, query, difference) = shrink::shrink(contents, query, difference);
         panic!("{}", report(seed, &contents, &query, &difference));
@@ -63,16 +73,21 @@ fn random_queries_are_answered_as_the_naive_evaluator_does() {
 }
 
 /// The first query of a case that is answered wrong, if there is one.
-fn failure(seed: u64) -> Option<(Contents, TypedQuery, String)> {
+fn failure(seed: u64, more: usize, asked: &AtomicUsize) -> Option<(Contents, TypedQuery, String)> {
     let mut rng = StdRng::seed_from_u64(seed);
     let contents = generate::contents(&mut rng);
     let loaded = Loaded::new(&contents);
-    for _ in 0..QUERIES {
+    let queries = match contents.rows.len() {
+        ..VERY_FEW_ROWS => QUERIES * more,
+        _ => QUERIES,
+    };
+    for _ in 0..queries {
         let query = generate::query(&mut rng, &contents, &loaded.addresses);
         if let Err(difference) = check(&loaded, &contents, &query) {
             return Some((contents, query, difference));
         }
     }
+    asked.fetch_add(queries, Ordering::Relaxed);
     None
 }
 
