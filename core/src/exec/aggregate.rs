@@ -380,6 +380,11 @@ impl State {
         if let Values::Ints(sums) = &self.values { sums } else { &[] }
     }
 
+    /// Whether the float sums of fragments are kept.
+    pub(super) fn keeps_sums(&self) -> bool {
+        matches!(self.values, Values::Floats { total: Total::Apart(_), .. })
+    }
+
     /// Orders the sums of fragments by their groups; those of a group stay in the order of fragments.
     pub(super) fn sort_sums(&mut self) {
         if let Values::Floats { total: Total::Apart(sums), .. } = &mut self.values {

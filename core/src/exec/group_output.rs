@@ -209,11 +209,13 @@ impl<'p> Answer<'p> {
     ) -> Result<()> {
         self.shown += shown.len() as u64;
         if self.texts.is_empty() {
-            let texts = groups.key_texts.iter().map(|texts| match texts.sorted() {
-                Some(texts) => TextGather::new(texts, 4 * shown.len(), Held::new(self.control)).map(Some),
-                None => Ok(None),
-            });
-            self.texts = texts.collect::<Result<_>>()?;
+            let texts = groups.key_texts.iter().map(|texts| texts.sorted());
+            let gathered = |texts| TextGather::new(texts, Held::new(self.control));
+            self.texts = texts.map(|texts| texts.map(gathered)).collect();
+        }
+        // Those of very many groups come some after the others.
+        for texts in self.texts.iter_mut().flatten() {
+            texts.prepare(4 * index(self.shown))?;
         }
         let Self { plan, control, columns, texts, .. } = self;
         let outputs = &plan.outputs[..plan.schema().fields().len()];

@@ -11,6 +11,7 @@ use super::{
     Block, Scan,
     aggregate::State,
     control::{Control, Held},
+    dense_groups,
     fragment_aggregate::{MOST_PLACES, Query, RowKeys},
     group_keys::KeyTable,
     groups::{Groups, To},
@@ -36,7 +37,7 @@ use crate::{
 /// Rows from which on they are parted.
 const FEW_ROWS: usize = 1 << 17;
 /// Rows of a group, from which on groups that have places are made in fragments.
-const ROWS_OF_GROUP: usize = 8;
+const ROWS_OF_GROUP: usize = 16;
 /// Rows of a group, from which on its keys are looked up in every block where one number does not hold them.
 const ROWS_OF_KEYS: usize = 64;
 /// Blocks that say how many groups there are, and where.
@@ -250,8 +251,12 @@ impl<'a, 's> Partitioned<'a, 's> {
             },
         )?;
         let watch = Watch::start(control);
+        let keeps_sums = groups.states.iter().any(State::keeps_sums);
         let one = |scratch: &mut Scratch, part: usize| -> Result<_> {
-            let groups = PartGroups::new(part, &pieces, &self.record, control, scratch)?;
+            let groups = match dense_groups::groups(part, &pieces, &self.record, keeps_sums, control)? {
+                Some(groups) => groups,
+                None => PartGroups::new(part, &pieces, &self.record, control, scratch)?,
+            };
             let mut held = Held::new(control);
             held.set(groups.bytes())?;
             Ok((groups, held))

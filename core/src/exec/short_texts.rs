@@ -69,6 +69,11 @@ impl ShortTexts {
         Ok(())
     }
 
+    /// Rows that are still to be looked up.
+    pub(super) fn rows(&self) -> usize {
+        self.rows.iter().map(Vec::len).sum()
+    }
+
     /// Bytes held, with so many more rows to be looked up. Tables may be half empty, and are there twice while they grow;
     /// what holds rows may be half empty.
     pub(super) fn bytes(&self, more: usize) -> usize {

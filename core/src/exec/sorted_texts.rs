@@ -8,12 +8,13 @@ use super::{
     control::{Control, Held},
     short_texts::ShortTexts,
     sorted_items::{Item, sort},
+    text_form::{Form, Used},
 };
 use crate::{
     encoding::TextColumn,
     error::Result,
     fragment::{Column, Values},
-    invariant::{broken, count, index},
+    invariant::{Invariant, broken, count, index},
     limits::BATCH_ROWS,
     mask::selects,
 };
@@ -58,7 +59,7 @@ impl SortedTexts {
         self.longest
     }
 
-    fn push(&mut self, text: &str) {
+    pub(super) fn push(&mut self, text: &str) {
         self.longest = self.longest.max(text.len());
         self.bytes.push_str(text);
         self.ends.push(self.bytes.len());
@@ -177,12 +178,17 @@ pub(super) fn merged(
     Ok((all, maps))
 }
 
-/// All texts of columns of which some have no dictionary: each row's text is looked up once.
+/// All texts of columns of which some have no dictionary. Those of one form have their numbers by it; each other row's text is
+/// looked up once.
 pub(super) fn hashed(
     columns: &[&Column],
     control: &Control,
     held: &mut Held<'_>,
 ) -> Result<(SortedTexts, Vec<Map>)> {
+    let mut used = sampled(columns, control)?.map(Used::new);
+    // Default: without a form all are looked up.
+    let (size, of_form) = used.as_ref().map_or((0, 0), |used| (used.form().size(), used.bytes()));
+    let behind = |id: u32| size.checked_add(id).invariant("the limits keep counts below 2^32");
     let mut all = SortedTexts::default();
     let hasher = DefaultHashBuilder::default();
     let mut table: HashTable<u32> = HashTable::new();
@@ -200,14 +206,11 @@ pub(super) fn hashed(
         }
     };
     let mut short = ShortTexts::new();
-    let before = held.bytes();
+    let before = held.bytes() + of_form;
     let mut maps: Vec<Map> = Vec::with_capacity(columns.len());
     let mut kept = 0;
     for column in columns {
-        let Values::Text(texts) = column.values() else { broken("a key of texts is a column of texts") };
-        let entries = entries_of(column);
-        // Default: without a dictionary every row has a text of its own.
-        let texts = entries.unwrap_or(texts.as_ref());
+        let (texts, is_dictionary) = looked_up(column);
         let mut numbers: Vec<u32> = vec![0; texts.rows()];
         for start in (0..texts.rows()).step_by(BATCH_ROWS) {
             control.check()?;
@@ -215,46 +218,98 @@ pub(super) fn hashed(
             let found = 2 * (all.size() + all.len() * HASHED);
             let rows = (texts.rows() - start).min(BATCH_ROWS);
             held.set(before + kept + texts.rows() * size_of::<u32>() + found + short.bytes(rows))?;
-            let valid = if entries.is_some() { None } else { column.validity_words(start, rows) };
+            let valid = if is_dictionary { None } else { column.validity_words(start, rows) };
             let batch = texts.decode(start, rows, valid.as_deref());
             for row in (0..rows).filter(|row| selects(valid.as_deref(), *row)) {
                 let text = batch.get(row);
-                if !short.add(text, count(start + row)) {
-                    numbers[start + row] = id(text, &mut all);
+                if let Some(number) = used.as_mut().and_then(|used| used.add(text)) {
+                    numbers[start + row] = number;
+                } else if !short.add(text, count(start + row)) {
+                    numbers[start + row] = behind(id(text, &mut all));
                 }
             }
         }
         // At worst all are new.
-        held.set(held.bytes() + texts.rows() * SHORT)?;
+        held.set(held.bytes() + short.rows() * SHORT)?;
         let new = |text: &str| {
             all.push(text);
             count(all.len() - 1)
         };
-        short.look_up(control, new, |row, number| numbers[row as usize] = number)?;
-        maps.push(if entries.is_some() { Map::Codes(numbers) } else { Map::Rows(numbers) });
+        short.look_up(control, new, |row, number| numbers[row as usize] = behind(number))?;
+        maps.push(if is_dictionary { Map::Codes(numbers) } else { Map::Rows(numbers) });
         kept = maps.iter().map(Map::bytes).sum();
     }
     drop((table, short));
     control.check()?;
-    held.set(before + kept + 2 * all.size() + all.len() * (SORTED + size_of::<u32>()))?;
+    held.set(before + kept + 2 * all.size() + all.len() * (SORTED + 2 * size_of::<u32>()))?;
     let order = sorted(&all, control)?;
-    let mut ranks = vec![0; all.len()];
-    (0..).zip(&order).for_each(|(rank, id)| ranks[*id as usize] = rank);
+    let mut places = vec![0; all.len()];
+    (0..).zip(&order).for_each(|(place, id)| places[*id as usize] = place);
+    let others = order.iter().map(|id| all.get(*id as usize));
+    let (in_order, ranks) = match used {
+        Some(used) => {
+            let (in_order, ranks) = used.sorted(others, || control.check())?;
+            (in_order, Some(ranks))
+        }
+        None => (others.collect(), None),
+    };
+    held.set(held.bytes() + in_order.size())?;
+    // Default: where there are no texts, all rows are null.
+    let place = |other: u32| places.get(other as usize).copied().unwrap_or(0);
     for map in &mut maps {
-        control.check()?;
-        if let Map::Codes(numbers) | Map::Rows(numbers) = map {
-            // Default: where there are no texts, all rows are null.
-            numbers.iter_mut().for_each(|id| *id = ranks.get(*id as usize).copied().unwrap_or(0));
+        let (Map::Codes(numbers) | Map::Rows(numbers)) = map else { continue };
+        for numbers in numbers.chunks_mut(MERGED) {
+            control.check()?;
+            match &ranks {
+                None => numbers.iter_mut().for_each(|id| *id = place(*id)),
+                Some(ranks) => numbers.iter_mut().for_each(|number| {
+                    *number = match number.checked_sub(size) {
+                        None => ranks.of(*number),
+                        Some(other) => ranks.of(size + place(other)),
+                    }
+                }),
+            }
         }
     }
-    let mut in_order = SortedTexts::default();
-    for order in order.chunks(MERGED) {
-        control.check()?;
-        order.iter().for_each(|id| in_order.push(all.get(*id as usize)));
-    }
     let all = in_order;
-    held.set(before + kept + all.size())?;
+    held.set(before - of_form + kept + all.size())?;
     Ok((all, maps))
+}
+
+/// What is looked up of a column: its texts, or those of its dictionary.
+fn looked_up(column: &Column) -> (&dyn TextColumn, bool) {
+    let Values::Text(texts) = column.values() else { broken("a key of texts is a column of texts") };
+    match entries_of(column) {
+        Some(entries) => (entries, true),
+        // Without a dictionary every row has a text of its own.
+        None => (texts.as_ref(), false),
+    }
+}
+
+/// Batches of a column that say of which form its texts are.
+const SAMPLED: usize = 4;
+/// Columns that say it.
+const SAMPLED_COLUMNS: usize = 16;
+
+/// The form that a sample of the texts has.
+fn sampled(columns: &[&Column], control: &Control) -> Result<Option<Form>> {
+    let rows = columns.iter().map(|column| looked_up(column).0.rows()).sum();
+    let mut batches = Vec::new();
+    for column in columns.iter().step_by(columns.len().div_ceil(SAMPLED_COLUMNS).max(1)) {
+        control.check()?;
+        let (texts, is_dictionary) = looked_up(column);
+        let all = texts.rows().div_ceil(BATCH_ROWS);
+        for batch in (0..all).step_by(all.div_ceil(SAMPLED).max(1)) {
+            let start = batch * BATCH_ROWS;
+            let rows = (texts.rows() - start).min(BATCH_ROWS);
+            let valid = if is_dictionary { None } else { column.validity_words(start, rows) };
+            batches.push((texts.decode(start, rows, valid.as_deref()), rows, valid));
+        }
+    }
+    let texts = batches.iter().flat_map(|(texts, rows, valid)| {
+        (0..*rows).filter(|row| selects(valid.as_deref(), *row)).map(|row| texts.get(row))
+    });
+    Ok(Form::of(texts, rows))
 }
 
 /// Bytes of a short text that is new, and of its place in a hash table, which may be half empty and there twice.

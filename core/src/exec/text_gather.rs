@@ -12,40 +12,41 @@ use crate::{
     mask::selects,
 };
 
-/// Bytes of a slot.
+/// Bytes of a slot, of which the last says how many of the others there are.
 const SLOT: usize = 16;
 
-/// A text of at most [`SLOT`] bytes.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    bytes: [u8; SLOT],
-    len: u32,
-}
+/// A text of less bytes than [`SLOT`].
+type Slot = [u8; SLOT];
 
 /// Gathers texts.
 #[derive(Debug)]
 pub(super) struct TextGather<'c> {
     texts: Arc<SortedTexts>,
     slots: Vec<Slot>,
-    _held: Held<'c>,
+    held: Held<'c>,
 }
 
 impl<'c> TextGather<'c> {
-    /// Of these texts, which are put into slots where there are no more than `rows`.
-    pub(super) fn new(texts: &Arc<SortedTexts>, rows: usize, mut held: Held<'c>) -> Result<Self> {
-        let mut slots = Vec::new();
-        if texts.longest() <= SLOT && texts.len() <= rows {
-            held.set(texts.len() * size_of::<Slot>())?;
-            slots.reserve_exact(texts.len());
-            for at in 0..texts.len() {
-                let text = texts.get(at).as_bytes();
-                let mut slot = Slot { bytes: [0; SLOT], len: 0 };
-                slot.bytes[..text.len()].copy_from_slice(text);
-                slot.len = crate::invariant::count(text.len());
-                slots.push(slot);
-            }
+    /// Of these texts.
+    pub(super) fn new(texts: &Arc<SortedTexts>, held: Held<'c>) -> Self {
+        Self { texts: Arc::clone(texts), slots: Vec::new(), held }
+    }
+
+    /// Puts the texts into slots, if they are not, where there are not more than so many rows to be gathered.
+    pub(super) fn prepare(&mut self, rows: usize) -> Result<()> {
+        let Self { texts, slots, held } = self;
+        if !slots.is_empty() || texts.longest() >= SLOT || texts.len() > rows {
+            return Ok(());
         }
-        Ok(Self { texts: Arc::clone(texts), slots, _held: held })
+        held.set(texts.len() * SLOT)?;
+        slots.reserve_exact(texts.len());
+        slots.extend((0..texts.len()).map(|at| {
+            let (text, mut slot) = (texts.get(at).as_bytes(), [0; SLOT]);
+            slot[..text.len()].copy_from_slice(text);
+            slot[SLOT - 1] = u8::try_from(text.len()).invariant("a slot has room for its text");
+            slot
+        }));
+        Ok(())
     }
 
     /// The texts with some numbers, null where they are not valid.
@@ -71,8 +72,8 @@ impl<'c> TextGather<'c> {
             for (row, at) in ids.iter().enumerate() {
                 if selects(valid, row) {
                     let slot = &self.slots[id(at)];
-                    bytes[len..len + SLOT].copy_from_slice(&slot.bytes);
-                    len += slot.len as usize;
+                    bytes[len..len + SLOT].copy_from_slice(slot);
+                    len += usize::from(slot[SLOT - 1]);
                 }
                 ends.push(end(len));
             }
@@ -90,13 +91,15 @@ mod tests {
 
     #[test]
     fn texts_are_those_of_their_numbers() {
-        for longest in ["sixteen bytes ..", "seventeen bytes ..", "é"] {
+        for longest in ["fifteen bytes .", "sixteen bytes ..", "é"] {
             let texts: Arc<SortedTexts> = Arc::new(["", "a", "abc", longest].into_iter().collect());
             let control = Control::default();
             // The last number is null's.
             let (ids, valid) = ([3, 4, 0, 1, 2, 3, 3], [0b1111101]);
             for rows in [0, 7] {
-                let gather = TextGather::new(&texts, rows, Held::new(&control)).unwrap();
+                let mut gather = TextGather::new(&texts, Held::new(&control));
+                gather.prepare(rows).unwrap();
+                assert_eq!(gather.slots.len(), if rows == 7 && longest.len() < SLOT { 4 } else { 0 });
                 let found = gather.gather(&ids, &valid).unwrap();
                 let expected =
                     [Some(longest), None, Some(""), Some("a"), Some("abc"), Some(longest), Some(longest)];

@@ -33,6 +33,10 @@ struct Row {
     pair: i64,
     /// Few values far apart.
     far: Option<i64>,
+    /// Texts of one form, but for some.
+    tag: Option<String>,
+    /// As many as pairs, side by side.
+    near: Option<i64>,
 }
 
 fn row(fragment: usize, row: usize) -> Row {
@@ -63,6 +67,12 @@ fn row(fragment: usize, row: usize) -> Row {
         amount: if pick(47, 2) == 0 { i64::MAX - signed(5, 99) } else { i64::MIN + signed(7, 77) },
         note: (pick(9, 40) > 0).then(|| format!("note {note:x}")),
         pair: (i64::try_from((other ^ other >> 29) % 200_000).unwrap() - 9) * 1_000_003_000_001,
+        tag: (pick(15, 50) > 0).then(|| match (pick(25, 4000), fragment) {
+            (0, _) => ["", "tag", "tag12", "taga00000", "tag0000000", "z"][row % 6].to_owned(),
+            (_, 1) => format!("tag{:06}", pick(33, 300)),
+            _ => format!("tag{:06}", (other ^ other >> 29) % 200_000),
+        }),
+        near: (pick(35, 60) > 0).then(|| i64::try_from((other ^ other >> 29) % 200_000).unwrap() - 77),
         far: (pick(27, 30) > 0).then(|| (signed(21, 300) - 100).pow(3) * 1_000_003),
     }
 }
@@ -79,6 +89,8 @@ fn table() -> Arc<Table> {
         Field::new("note", DataType::Utf8, true),
         Field::new("pair", DataType::Int64, false),
         Field::new("far", DataType::Int64, true),
+        Field::new("tag", DataType::Utf8, true),
+        Field::new("near", DataType::Int64, true),
     ]);
     let table = Catalog::new().create("many", schema.unwrap()).unwrap();
     let fragment = |id: u32| {
@@ -94,6 +106,8 @@ fn table() -> Arc<Table> {
             Arc::new(StringArray::from_iter(rows.iter().map(|row| row.note.as_deref()))),
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.pair))),
             Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.far))),
+            Arc::new(StringArray::from_iter(rows.iter().map(|row| row.tag.as_deref()))),
+            Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.near))),
         ];
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         appender.push(&RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap()).unwrap();
@@ -115,6 +129,8 @@ fn key(row: &Row, name: &str) -> Key {
     match name {
         "name" => row.name.clone().map_or(Key::Null, Key::Text),
         "note" => row.note.clone().map_or(Key::Null, Key::Text),
+        "tag" => row.tag.clone().map_or(Key::Null, Key::Text),
+        "near" => row.near.map_or(Key::Null, Key::Number),
         "code" => row.code.map_or(Key::Null, |code| Key::Number(code.into())),
         "wide" => Key::Number(row.wide),
         "far" => row.far.map_or(Key::Null, Key::Number),
@@ -321,6 +337,8 @@ fn many_groups_are_those_of_a_model() {
             &["code", "name"],
             &["name", "code", "wide"],
             &["note"],
+            &["tag"],
+            &["near"],
         ] {
             for filter in [None, some()] {
                 if has_deleted && filter.is_none() {
@@ -373,7 +391,8 @@ fn groups_nearly_as_many_as_rows_are_those_of_a_model() {
         .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
     // The last three span more than one number holds.
-    let one = [&["pair"] as &[&str], &["part", "pair"], &["name", "code", "wide"], &["note"]];
+    let one =
+        [&["pair"] as &[&str], &["part", "pair"], &["name", "code", "wide"], &["note"], &["tag"], &["near"]];
     let two = [&["far", "pair"] as &[&str], &["wide", "part", "pair"], &["note", "pair", "wide"]];
     for keys in one.into_iter().chain(two) {
         for bound in [None, Some(1190)] {

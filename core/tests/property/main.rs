@@ -45,6 +45,8 @@ const INNER: &str = "u";
 
 /// How the difference begins when the engine finds the request itself wrong.
 const INVALID: &str = "invalid";
+/// The same where columns have other types than the query says.
+const TYPES: &str = "types";
 
 /// Queries for each table.
 const QUERIES: usize = 10;
@@ -294,7 +296,7 @@ fn check_answer(loaded: &Loaded, naive: &naive::Table<'_>, query: &TypedQuery) -
     let Some((schema, batches)) = allowed(answered, &expected)? else { return Ok(()) };
     let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type).collect();
     if types != query.types {
-        return Err(format!("types {types:?}, expected {:?}", query.types));
+        return Err(format!("{TYPES} {types:?}, expected {:?}", query.types));
     }
     let rows = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| (batch, row)));
     let rows = rows.map(|(batch, row)| {

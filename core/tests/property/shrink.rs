@@ -9,7 +9,7 @@ use basalt_core::{
 use basalt_sip::Sip;
 
 use crate::{
-    INVALID, check_alone,
+    INVALID, TYPES, check_alone,
     generate::{Contents, TypedQuery},
 };
 
@@ -19,9 +19,9 @@ pub(crate) fn shrink(
     mut query: TypedQuery,
     mut difference: String,
 ) -> (Contents, TypedQuery, String) {
-    // An error of the request itself is what leaving out the wrong part leads to.
-    let is_invalid = |difference: &str| difference.starts_with(INVALID);
-    let was_invalid = is_invalid(&difference);
+    // An error of the request itself, or another type, is what leaving out the wrong part leads to.
+    let kind = |difference: &str| [INVALID, TYPES].map(|kind| difference.starts_with(kind));
+    let of_first = kind(&difference);
     loop {
         let smaller_queries = queries(&query).into_iter().map(|smaller| (contents.clone(), smaller));
         let all_columns = query.query.select.is_empty() && query.query.group_by.is_empty();
@@ -29,7 +29,7 @@ pub(crate) fn shrink(
             smaller_contents(&contents, all_columns).into_iter().map(|smaller| (smaller, query.clone()));
         let failing = smaller_contents.chain(smaller_queries).find_map(|(contents, query)| {
             let difference = check_alone(&contents, &query).err()?;
-            (is_invalid(&difference) == was_invalid).then_some((contents, query, difference))
+            (kind(&difference) == of_first).then_some((contents, query, difference))
         });
         match failing {
             Some(smaller) => (contents, query, difference) = smaller,

@@ -118,7 +118,10 @@ impl Generator<'_> {
                 query.having = Some(self.filter(2));
             }
             if one_in(self.rng, 4) {
-                outputs.push(self.number(2));
+                let number = self.number(2);
+                // By chance it is a key, and has the type that this has in rows.
+                let key = keys.iter().find(|(key, _)| *key == number.0).cloned();
+                outputs.push(key.unwrap_or(number));
             }
         }
         let types = if outputs.is_empty() && one_in(self.rng, 2) {
