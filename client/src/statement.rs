@@ -61,7 +61,7 @@ impl Statement {
     /// # Errors
     /// What the server objects to, with its line and column; [`Error::Incomplete`](crate::Error::Incomplete).
     pub async fn collect(self) -> Result<QueryResult> {
-        match self.is_query() {
+        match is_query(&self.request.sql) {
             true => {
                 let statement = &self;
                 self.client.retrying(|call| async move { statement.open(call).await?.gather().await }).await
@@ -75,19 +75,10 @@ impl Statement {
     /// # Errors
     /// Those of [`Statement::collect`].
     pub async fn stream(self) -> Result<QueryStream> {
-        match self.is_query() {
+        match is_query(&self.request.sql) {
             true => self.client.retrying(|call| self.open(call)).await,
             false => self.open(self.client.once()).await,
         }
-    }
-
-    /// Whether it may be run twice, by its first word.
-    fn is_query(&self) -> bool {
-        let text = self.request.sql.trim_start_matches(|c: char| c == '(' || c.is_whitespace());
-        let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-        ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"]
-            .iter()
-            .any(|word| first.eq_ignore_ascii_case(word))
     }
 
     async fn open(&self, call: Call) -> Result<QueryStream> {
@@ -95,4 +86,19 @@ impl Statement {
         let messages = call.call(call.statements().query(request)).await?;
         QueryStream::open(call, messages).await
     }
+}
+
+/// First words of statements that only read.
+const READS: [&str; 10] =
+    ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"];
+
+/// Whether a statement only reads, by its first word, so that it may be run twice.
+pub(crate) fn is_query(sql: &str) -> bool {
+    READS.iter().any(|word| first_word(sql).eq_ignore_ascii_case(word))
+}
+
+/// The first word of a statement.
+pub(crate) fn first_word(sql: &str) -> &str {
+    let begins = |c: char| c == '(' || c.is_whitespace();
+    sql.trim_start_matches(begins).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
 }

@@ -19,7 +19,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, functions};
+use crate::{error::Error, functions, limits};
 
 /// The plan without correlated subqueries; `None`: it has none.
 ///
@@ -136,6 +136,42 @@ struct Dependent {
     keys: Vec<Column>,
 }
 
+/// The query around subqueries.
+struct Around {
+    /// With what was made of those before, beside its rows.
+    plan: LogicalPlan,
+    /// Without: what is joined leaves each row once, so that its values are the same. Were they read from the plan, each
+    /// subquery would read all before it once more.
+    alone: LogicalPlan,
+}
+
+impl Around {
+    fn new(plan: LogicalPlan) -> Self {
+        Self { alone: plan.clone(), plan }
+    }
+
+    /// The smaller one of the plans that has some columns.
+    fn with(&self, columns: &[Column]) -> &LogicalPlan {
+        let has_all = columns.iter().all(|column| self.alone.schema().has_column(column));
+        if has_all { &self.alone } else { &self.plan }
+    }
+
+    /// Adds a column.
+    fn add(&mut self, value: &Expr) -> Result<()> {
+        let with = |plan: &LogicalPlan| {
+            let columns = plan.schema().columns().into_iter().map(Expr::Column);
+            let all = columns.chain([value.clone()]).collect::<Vec<_>>();
+            LogicalPlanBuilder::from(plan.clone()).project(all)?.build()
+        };
+        let read = value.column_refs();
+        if read.iter().all(|column| self.alone.schema().has_column(column)) {
+            self.alone = with(&self.alone)?;
+        }
+        self.plan = with(&self.plan)?;
+        Ok(())
+    }
+}
+
 impl Names {
     fn fresh(&mut self) -> TableReference {
         self.0 += 1;
@@ -159,7 +195,7 @@ impl Names {
             return Ok(plan);
         }
         let [input] = plan.inputs()[..] else { return Err(refused("in this place")) };
-        let (mut around, mut changed) = (input.clone(), false);
+        let (mut around, mut changed) = (Around::new(input.clone()), false);
         let mut rewritten = Vec::with_capacity(exprs.len());
         for expr in exprs {
             let name = expr.qualified_name();
@@ -175,16 +211,16 @@ impl Names {
             });
         }
         let schema = Arc::clone(plan.schema());
-        let plan = plan.with_new_exprs(rewritten, vec![around])?;
+        let plan = plan.with_new_exprs(rewritten, vec![around.plan])?;
         let keeps = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_));
         if !changed || keeps { Ok(plan) } else { only(plan, schema.columns()) }
     }
 
     /// An expression with columns in the places of its correlated subqueries, which are joined to what is around them.
-    fn expr(&mut self, expr: Expr, around: &mut LogicalPlan, changed: &mut bool) -> Result<Expr> {
+    fn expr(&mut self, expr: Expr, around: &mut Around, changed: &mut bool) -> Result<Expr> {
         let joined = |expr: Expr| match expr {
             Expr::ScalarSubquery(subquery) => {
-                let (plan, read) = self.read(&subquery, around)?;
+                let (plan, read) = self.read(&subquery, &around.plan)?;
                 let Some(outer) = read else {
                     return Ok(Transformed::yes(Expr::ScalarSubquery(uncorrelated(plan))));
                 };
@@ -192,7 +228,7 @@ impl Names {
                 self.scalar(plan, outer, around).map(Transformed::yes)
             }
             Expr::Exists(mut exists) => {
-                let (plan, read) = self.read(&exists.subquery, around)?;
+                let (plan, read) = self.read(&exists.subquery, &around.plan)?;
                 let Some(outer) = read else {
                     exists.subquery = uncorrelated(plan);
                     return Ok(Transformed::yes(Expr::Exists(exists)));
@@ -203,7 +239,7 @@ impl Names {
                 Ok(Transformed::yes(if exists.negated { Expr::Not(Box::new(there)) } else { there }))
             }
             Expr::InSubquery(mut within) => {
-                let (plan, read) = self.read(&within.subquery, around)?;
+                let (plan, read) = self.read(&within.subquery, &around.plan)?;
                 let Some(outer) = read else {
                     within.subquery = uncorrelated(plan);
                     return Ok(Transformed::yes(Expr::InSubquery(within)));
@@ -233,12 +269,12 @@ impl Names {
         Ok((plan, if all.is_empty() { None } else { Some(read) }))
     }
 
-    fn scalar(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut LogicalPlan) -> Result<Expr> {
+    fn scalar(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut Around) -> Result<Expr> {
         let Some((qualifier, field)) = plan.schema().iter().next() else {
             return Err(refused("of no column"));
         };
         let value = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
+        let Dependent { plan, keys } = self.over(plan, outer.clone(), around.with(&outer))?;
         let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
         let first = first_value_udaf().call(vec![value]).alias("first");
         let count = count_udaf().call(vec![lit(1_i64)]).alias("count");
@@ -252,18 +288,18 @@ impl Names {
             .aggregate(of_keys.clone(), vec![first, count])?
             .project(selected.collect::<Vec<_>>())?
             .build()?;
-        *around = self.attached(around.clone(), Dependent { plan, keys }, &outer)?;
+        around.plan = self.attached(around.plan.clone(), Dependent { plan, keys }, &outer)?;
         Ok(Expr::Column(Column::new(Some(name), "value")))
     }
 
     /// How many rows a subquery has.
-    fn rows(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut LogicalPlan) -> Result<Expr> {
-        let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
+    fn rows(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut Around) -> Result<Expr> {
+        let Dependent { plan, keys } = self.over(plan, outer.clone(), around.with(&outer))?;
         let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
         let name = self.fresh();
         let count = count_udaf().call(vec![lit(1_i64)]).alias_qualified(Some(name.clone()), "rows");
         let plan = LogicalPlanBuilder::from(plan).aggregate(of_keys, vec![count])?.build()?;
-        *around = self.attached(around.clone(), Dependent { plan, keys }, &outer)?;
+        around.plan = self.attached(around.plan.clone(), Dependent { plan, keys }, &outer)?;
         Ok(Expr::Column(Column::new(Some(name), "rows")))
     }
 
@@ -274,16 +310,13 @@ impl Names {
         value: Expr,
         plan: LogicalPlan,
         mut outer: Vec<Column>,
-        around: &mut LogicalPlan,
+        around: &mut Around,
     ) -> Result<Expr> {
         let sought = match value {
             Expr::Column(column) => column,
             value => {
                 let name = self.fresh();
-                let columns = around.schema().columns().into_iter().map(Expr::Column);
-                let all = columns.chain([value.alias_qualified(Some(name.clone()), "sought")]);
-                *around =
-                    LogicalPlanBuilder::from(around.clone()).project(all.collect::<Vec<_>>())?.build()?;
+                around.add(&value.alias_qualified(Some(name.clone()), "sought"))?;
                 Column::new(Some(name), "sought")
             }
         };
@@ -294,7 +327,7 @@ impl Names {
             return Err(refused("of no column"));
         };
         let own = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
+        let Dependent { plan, keys } = self.over(plan, outer.clone(), around.with(&outer))?;
         let at = outer.iter().position(|column| *column == sought);
         let Some(wanted) = at.and_then(|at| keys.get(at)) else { return Err(refused("of these columns")) };
         let same = when(own.clone().eq(Expr::Column(wanted.clone())), lit(1_i64)).end()?;
@@ -305,7 +338,7 @@ impl Names {
         let counts = vec![of(lit(1_i64), "rows"), of(same, "same"), of(own, "known")];
         let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
         let plan = LogicalPlanBuilder::from(plan).aggregate(of_keys, counts)?.build()?;
-        *around = self.attached(around.clone(), Dependent { plan, keys }, &outer)?;
+        around.plan = self.attached(around.plan.clone(), Dependent { plan, keys }, &outer)?;
         let count = |called: &str| Expr::Column(Column::new(Some(name.clone()), called));
         let unknown = Expr::Column(sought).is_null().or(count("known").lt(count("rows")));
         when(count("rows").gt(lit(0_i64)).is_not_true(), lit(false))
@@ -332,6 +365,7 @@ impl Names {
 
     /// What was made of a subquery beside the rows that it is for, each of which stays once.
     fn attached(&mut self, around: LogicalPlan, of: Dependent, outer: &[Column]) -> Result<LogicalPlan> {
+        sized(&of.plan)?;
         if of.keys.is_empty() {
             return LogicalPlanBuilder::from(around).cross_join(of.plan)?.build();
         }
@@ -487,9 +521,29 @@ impl Names {
             condition = dependent::moved_with_subqueries(condition, &outer, &keys)?;
         }
         let mut changed = false;
+        let mut other = Around::new(other);
         let condition = self.expr(condition, &mut other, &mut changed)?;
+        let other = other.plan;
         let (left, right) = if right_is_kept { (other, kept) } else { (kept, other) };
         only(joined(left, right, on, Some(condition), join.join_type)?, columns)
+    }
+}
+
+/// That a plan is not too large. What reads values of another plan has that plan in it: in subqueries within subqueries it is
+/// there many times, all of which would be planned.
+fn sized(plan: &LogicalPlan) -> Result<()> {
+    let mut nodes = 0;
+    plan.apply_with_subqueries(|_| {
+        nodes += 1;
+        Ok(if nodes > limits::CORRELATED_NODES {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    match nodes > limits::CORRELATED_NODES {
+        true => Err(refused("among so many others")),
+        false => Ok(()),
     }
 }
 

@@ -114,3 +114,5 @@ pub const SIMILAR_NAMES: usize = 2000;
 pub const MODE_ENTRY_BYTES: usize = 8;
 /// Columns that SUMMARIZE asks about by one query: nine are answered for each of them, of at most 1,024.
 pub const SUMMARIZED_AT_ONCE: usize = 100;
+/// Nodes of what is made of a correlated subquery: one within another has what is around it in it more than once.
+pub const CORRELATED_NODES: usize = 4096;

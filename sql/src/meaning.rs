@@ -24,7 +24,7 @@ use datafusion::{
 
 use crate::{
     arithmetic::negated,
-    coerce,
+    choices, coerce,
     error::Error,
     functions, lists, nested,
     top::unaliased,
@@ -223,7 +223,17 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if !matches!(*expr, Expr::Column(_)) {
                 changed |= one_zero([&mut *expr].into_iter().chain(&mut list), schema);
             }
+            if choices::is_choice(&list) {
+                return Ok(Transformed::yes(choices::one_by_one(*expr, list, negated)));
+            }
             transformed(Expr::InList(InList { expr, list, negated }), changed)
+        }
+        Expr::ScalarFunction(mut function)
+            if function.func.name() == "nullif" && choices::are_floats(&function.args, schema) =>
+        {
+            let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
+            meet(&mut sides, schema);
+            Transformed::yes(choices::null_if(function.args))
         }
         Expr::InSubquery(mut of) => {
             let changed =
@@ -243,7 +253,7 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             let thens = when_then_expr.iter_mut().map(|(_, then)| &mut **then);
             let mut sides: Vec<&mut Expr> = thens.chain(else_expr.as_deref_mut()).collect();
-            changed |= meet(&mut sides, schema);
+            changed |= meet(&mut sides, schema) | choices::alike(&mut sides, schema);
             transformed(Expr::Case(Case { expr, when_then_expr, else_expr }), changed)
         }
         Expr::ScalarFunction(mut function) if CHOICES.contains(&function.func.name()) => {

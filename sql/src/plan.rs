@@ -33,6 +33,7 @@ use crate::{
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
     command::Command,
+    constants::HideConstants,
     correlated,
     decimals::quotient,
     define, dialect, digests, distributed,
@@ -231,8 +232,10 @@ pub(crate) fn unfused(session: &SessionState) -> SessionState {
 /// others.
 fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
+    let first: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 1] = [Arc::new(HideConstants)];
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [Arc::new(Sideways), Arc::new(FullSort)];
-    rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).chain(own).collect()
+    let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
+    first.into_iter().chain(rules).chain(own).collect()
 }
 
 /// Ours comes before types are chosen.

@@ -92,6 +92,13 @@ def test_values_behind_those_that_decide(
         loaded(client, table, written(tmp_path, "late.jsonl", '{"n": 1}\n' * 2000 + '{"n": 1, "m": 2}\n'))
 
 
+def test_an_empty_line_of_one_column_is_a_row(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
+    path = written(tmp_path, "one.csv", "x\n1\n\n3\n")
+    assert loaded(client, table, path) == (["int64"], [(1,), (None,), (3,)])
+    two = written(tmp_path, "two.csv", "x,y\n1,2\n\n3,4\n")
+    assert loaded(client, table, two)[1] == [(1, 2), (3, 4)]
+
+
 def test_delimiters_and_nulls(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
     for text in ("a;b\n1,5;2\n", "a\tb\n1,5\t2\n", 'a|b\n"1,5"|2\n', 'a,b\n"1,5",2\n', "\ufeffa;b\n1,5;2\n"):
         assert loaded(client, table, written(tmp_path, "t.csv", text)) == (["utf8", "int64"], [("1,5", 2)])

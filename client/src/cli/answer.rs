@@ -22,6 +22,7 @@ use crate::{
     error::{Code, Error},
     plan::Statistics,
     sql::Select,
+    statement::{first_word, is_query},
 };
 
 /// Rows of a table that are shown if nobody says how many.
@@ -214,22 +215,16 @@ const WRITES: [(&str, &str); 6] = [
 const DEFINITIONS: [(&str, &str); 5] =
     [("create", "created"), ("drop", "dropped"), ("alter", "altered"), ("set", "set"), ("reset", "reset")];
 
-/// Statements that change nothing.
-const READS: [&str; 11] =
-    ["select", "with", "values", "from", "table", "explain", "show", "describe", "summarize", "set", "reset"];
+/// Statements that change nothing, beside queries.
+const SETTINGS: [&str; 2] = ["set", "reset"];
 
 /// The error of a statement that was stopped.
 pub(super) fn stopped(sql: &str) -> CliError {
     let word = first_word(sql);
-    match READS.iter().any(|reads| word.eq_ignore_ascii_case(reads)) {
+    match is_query(sql) || SETTINGS.iter().any(|setting| word.eq_ignore_ascii_case(setting)) {
         true => CliError::Cancelled,
         false => CliError::GivenUp,
     }
-}
-
-fn first_word(sql: &str) -> &str {
-    let begins = |c: char| c == '(' || c.is_whitespace();
-    sql.trim_start_matches(begins).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
 /// Whether an answer says how many rows a statement has written.

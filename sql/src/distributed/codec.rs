@@ -28,11 +28,19 @@ use datafusion_proto::{
 use prost::Message;
 
 use super::{Leaves, listed};
-use crate::{catalog::Table, error::Error, limits, scan::Scan, source::Source};
+use crate::{
+    catalog::Table,
+    constants::{Hidden, hidden},
+    error::Error,
+    limits,
+    scan::Scan,
+    source::Source,
+};
 
 /// The first byte of an operator that is not DataFusion's: one of `datafusion-distributed`, or ours.
 const STAGES: u8 = 0;
 const LEAF: u8 = 1;
+const HIDDEN: u8 = 2;
 
 /// A leaf as it travels.
 #[derive(Clone, PartialEq, Message)]
@@ -181,6 +189,7 @@ impl PhysicalExtensionCodec for Codec {
         let leaf = match operator.split_first() {
             Some((&STAGES, rest)) => return DistributedCodec.try_decode(rest, inputs, context, converter),
             Some((&LEAF, leaf)) => Leaf::decode(leaf).ok(),
+            Some((&HIDDEN, [])) if inputs.len() == 1 => return Ok(hidden(&inputs[0])),
             _ => None,
         };
         let Some(Leaf { scan, schema: Some(schema), partitions }) = leaf else {
@@ -203,6 +212,10 @@ impl PhysicalExtensionCodec for Codec {
         operator: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if node.is::<Hidden>() {
+            operator.push(HIDDEN);
+            return Ok(());
+        }
         let Some(scan) = node.downcast_ref::<Scan>() else {
             operator.push(STAGES);
             return DistributedCodec.try_encode(node, operator, converter);

@@ -114,7 +114,10 @@ class Csv:
         return pa.csv.open_csv(
             pa.input_stream(str(self._path), compression="detect"),
             # A line break in quotes is part of a value, also where a block ends.
-            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            # Of one column an empty line is a row, whose value is null.
+            parse_options=pa.csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self._names) > 1
+            ),
             read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
             convert_options=pa.csv.ConvertOptions(
                 null_values=list(self._nulls),
@@ -208,8 +211,8 @@ class Csv:
             is_header, end = True, 0
             for row in reader:
                 line, end = end + 1, reader.line_num
-                if row and not is_header:
-                    yield line, row
+                if not is_header and (row or len(self._names) == 1):
+                    yield line, row or [""]
                 is_header = is_header and not row
 
 

@@ -18,6 +18,7 @@ use crate::{
         load::{self, FileFormat, LoadArgs},
     },
     error::ErrorReason,
+    statement::is_query,
 };
 
 const USAGE: &str =
@@ -77,7 +78,8 @@ impl Copy {
                 let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
                 Way::To { query: format!("SELECT {columns} FROM {text}") }
             }
-            (Source::Query(query), false) => Way::To { query },
+            (Source::Query(query), false) if is_query(&query) => Way::To { query },
+            (Source::Query(_), false) => return Err(format!("only what a query gives is copied; {USAGE}")),
             (Source::Query(_), true) => return Err(format!("a query takes no rows; {USAGE}")),
         };
         let for_csv = options.delimiter.is_some() || options.null.is_some() || options.header == Some(false);
@@ -434,6 +436,7 @@ mod tests {
             ("", "\\copy TABLE"),
             ("t", "\\copy TABLE"),
             ("t into 'f'", "\\copy TABLE"),
+            ("(DELETE FROM t) TO 'f'", "only what a query gives"),
             ("(select 1", "a parenthesis is not closed"),
             ("(select 1) from 'f.csv'", "a query takes no rows"),
             ("t from program 'cat'", "runs no program"),

@@ -1,0 +1,73 @@
+//! Expressions that choose among others: CASE, NULLIF, and IN with such in its list.
+
+use arrow_schema::DataType;
+use datafusion::{
+    common::{DFSchema, ScalarValue, tree_node::TreeNode as _},
+    logical_expr::{
+        Case, Expr, ExprSchemable as _, cast,
+        type_coercion::other::get_coerce_type_for_case_expression,
+        utils::{conjunction, disjunction},
+    },
+};
+
+/// Makes what a CASE chooses from of one type, as it will be: until the planner does so, the CASE has that of its first
+/// THEN, to which a UNION would cut the others.
+pub(crate) fn alike(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types: Vec<_> = sides.iter().map(|side| side.get_type(schema).unwrap_or(DataType::Null)).collect();
+    let mut known = types.iter().filter(|data_type| !data_type.is_null());
+    let Some(first) = known.next() else { return false };
+    if known.all(|other| other == first) {
+        return false;
+    }
+    let Some(common) = get_coerce_type_for_case_expression(&types, None) else { return false };
+    let mut changed = false;
+    for (side, data_type) in sides.iter_mut().zip(&types) {
+        if !data_type.is_null() && *data_type != common {
+            **side = cast(std::mem::take(&mut **side), common.clone());
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Whether there is a CASE among these that looks at rows. The planner asks the list of an IN for its values without rows,
+/// and takes what a CASE says then for what it always says.
+pub(crate) fn is_choice(list: &[Expr]) -> bool {
+    let chooses = |expr: &Expr| {
+        let found = expr.exists(|part| {
+            Ok(matches!(part, Expr::Case(_)) && part.exists(|part| Ok(is_column(part))).unwrap_or(true))
+        });
+        found.unwrap_or(true)
+    };
+    list.iter().any(chooses)
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+}
+
+/// IN as comparisons with each of its list.
+pub(crate) fn one_by_one(expr: Expr, list: Vec<Expr>, negated: bool) -> Expr {
+    let of = list.into_iter().map(|item| match negated {
+        true => expr.clone().not_eq(item),
+        false => expr.clone().eq(item),
+    });
+    let all = if negated { conjunction(of) } else { disjunction(of) };
+    // Default: nothing is in an empty list.
+    all.unwrap_or(Expr::Literal(ScalarValue::Boolean(Some(negated)), None))
+}
+
+/// Whether the arguments of a NULLIF are two, and one is a float.
+pub(crate) fn are_floats(args: &[Expr], schema: &DFSchema) -> bool {
+    args.len() == 2 && args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating()))
+}
+
+/// NULLIF of floats by `=`, for which there is one zero.
+pub(crate) fn null_if(args: Vec<Expr>) -> Expr {
+    let mut args = args.into_iter();
+    let (Some(own), Some(other)) = (args.next(), args.next()) else {
+        return Expr::Literal(ScalarValue::Null, None);
+    };
+    let when = (Box::new(own.clone().eq(other)), Box::new(Expr::Literal(ScalarValue::Null, None)));
+    Expr::Case(Case { expr: None, when_then_expr: vec![when], else_expr: Some(Box::new(own)) })
+}
