@@ -152,7 +152,16 @@ impl Sample {
     }
 
     /// The tag for a set that is not empty.
-    pub(crate) fn choose(mut self, known: &Known) -> Tag {
+    pub(crate) fn choose(self, known: &Known) -> Tag {
+        let [roaring, others @ ..] = self.bodies(known);
+        let least = others.into_iter().fold((Tag::Roaring, f64::INFINITY), |least, other| {
+            if other.1 < least.1 { other } else { least }
+        });
+        if roaring.1 <= least.1 * (1.0 + TOLERANCE) { roaring.0 } else { least.0 }
+    }
+
+    /// The bytes of the body under each tag, that of roaring first.
+    fn bodies(mut self, known: &Known) -> [(Tag, f64); 4] {
         self.end();
         let cardinality = known.cardinality as f64;
         let scale = cardinality / self.ids.max(1.0);
@@ -170,14 +179,12 @@ impl Sample {
             // length of a range in a block have no more than 30.
             roaring = f64::INFINITY;
         }
-        let sizes = [
+        [
+            (Tag::Roaring, roaring),
             (Tag::Ranges, head + ranges * bytes_of_range + 2.0 * GROUP_BYTES),
             (Tag::VarintDelta, head + self.varints * scale),
             (Tag::Gaps, head + self.gaps * scale + GROUP_BYTES),
-        ];
-        let least =
-            sizes.into_iter().fold((Tag::Roaring, f64::INFINITY), |a, b| if b.1 < a.1 { b } else { a });
-        if roaring <= least.1 * (1.0 + TOLERANCE) { Tag::Roaring } else { least.0 }
+        ]
     }
 }
 
@@ -384,3 +391,6 @@ pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, 
             .map(move |place| (i, place - start, members.min(total - place)))
     })
 }
+
+#[cfg(test)]
+mod tests;

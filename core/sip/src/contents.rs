@@ -242,3 +242,26 @@ impl Iterator for Offsets<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_behind_some_are_the_others() {
+        let array = [3_u16, 4, 900, 65_535].map(u16::to_le_bytes);
+        let mut bitset = [[0; 8]; BLOCK_WORDS];
+        for (i, word) in [(0, 0b1011_u64), (1, u64::MAX), (70, 1 << 63), (1023, 5)] {
+            bitset[i] = word.to_le_bytes();
+        }
+        // 0 to 4, 7, 100 to 300.
+        let runs = [[0, 0, 4, 0], [7, 0, 0, 0], [100, 0, 200, 0]];
+        for contents in [Contents::Array(&array), Contents::Bitset(&bitset), Contents::Runs(&runs)] {
+            let all: Vec<u64> = contents.offsets().collect();
+            for rank in 0..=all.len() {
+                let behind = contents.offsets_behind(rank as u64);
+                assert!(behind.eq(all[rank..].iter().copied()), "{rank} of {contents:?}");
+            }
+        }
+    }
+}

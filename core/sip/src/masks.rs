@@ -130,3 +130,24 @@ fn skip(words: &[u64], rank: u64) -> (usize, usize) {
     }
     (at, usize::try_from(left).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_found_by_their_rank() {
+        let words = [0b1011, 0, u64::MAX, 0, 1 << 63, 0];
+        let bits: Vec<_> = words.iter().enumerate().flat_map(|(i, &word)| mask::bits(i, word)).collect();
+        for (rank, bit) in bits.iter().enumerate() {
+            let (at, rest) = skip(&words, rank as u64);
+            let found =
+                words.iter().enumerate().skip(at).flat_map(|(i, &word)| mask::bits(i, word)).nth(rest);
+            assert_eq!(found, Some(*bit), "{rank}");
+            assert!(rest < 64, "{rest} ones are passed one by one");
+        }
+        assert_eq!(last_id((1 << 16, &words)), Some((1 << 16) + 319));
+        assert_eq!(last_id((1 << 16, &words[..2])), Some((1 << 16) + 3));
+        assert_eq!(last_id((0, &[0, 0])), None);
+    }
+}

@@ -138,3 +138,19 @@ impl<'a> List<'a> {
         groups.last()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Sip, Tag};
+
+    #[test]
+    fn ids_of_small_sets_are_kept_once_looked_up() {
+        for count in [1, SMALL, SMALL + 1] {
+            let ids: Vec<u64> = (0..count).map(|i| 100 * i).collect();
+            let sip = Sip::from_sorted_ids_as(Tag::Gaps, &ids);
+            let view = sip.view();
+            assert_eq!(view.as_list().unwrap().all(), (count <= SMALL).then_some(&*ids));
+        }
+    }
+}

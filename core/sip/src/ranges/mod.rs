@@ -205,3 +205,21 @@ impl groups::Code for Code {
         range.last
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Sip, Tag};
+
+    #[test]
+    fn ranges_of_small_sets_are_kept_once_looked_up() {
+        for count in [1, SMALL, SMALL + 1] {
+            let sip = Sip::from_ranges((0..count).map(|i| 100 * i..=100 * i + 19)).to_tag(Tag::Ranges);
+            let view = sip.view();
+            let ranges = view.as_ranges().unwrap();
+            let kept = ranges.all().map(|all| all.iter().map(|(range, _)| *range).collect::<Vec<_>>());
+            let expected = (0..count).map(|i| Range { first: 100 * i, last: 100 * i + 19 });
+            assert_eq!(kept, (count <= SMALL).then(|| expected.collect()));
+        }
+    }
+}

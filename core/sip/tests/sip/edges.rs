@@ -52,7 +52,7 @@ fn all_ids_but_some() {
         assert_eq!(all.intersection(&some).to_tag(tag), some, "{tag}");
     }
     let error = deletion_vector::write(&Sip::from_ranges([0..=i64::MAX as u64]).view()).unwrap_err();
-    assert!(matches!(error, deletion_vector::DeletionVectorError::TooLong { .. }), "{error}");
+    assert_eq!(error, deletion_vector::DeletionVectorError::TooLong { bytes: 10 << 47 });
 }
 
 /// The blocks behind the first look different.
@@ -75,4 +75,25 @@ fn the_greatest_id_is_an_id() {
         assert_eq!((sip.rank(u64::MAX), sip.rank(u64::MAX - 2)), (3, 1), "{tag}");
         assert_eq!(sip.next_at_or_after(1), Some(u64::MAX - 1), "{tag}");
     }
+}
+
+/// What is held grows with the bytes, and by all ids or ranges where those are few.
+#[test]
+fn what_is_held_is_counted() {
+    for tag in [Tag::Roaring, Tag::VarintDelta, Tag::Ranges, Tag::Gaps] {
+        let held = |count| {
+            let ids: Vec<u64> = (0..count).map(|i| i << 33).collect();
+            let sip = Sip::from_bytes(Sip::from_sorted_ids_as(tag, &ids).as_bytes(), &Limits::NONE).unwrap();
+            let beside = sip.heap_bytes() - sip.as_bytes().len();
+            (beside, ids.len())
+        };
+        let ((few, n), (many, m)) = (held(2000), held(5000));
+        match tag {
+            // A place for each id, which has a bucket of its own, and a count for some.
+            Tag::Roaring => assert!(few >= 16 * n && few < 17 * n && many >= 16 * m && many < 17 * m),
+            Tag::Ranges => assert!(few >= 24 * n && few < 27 * n && many < m, "{few}, {many}"),
+            _ => assert!(few >= 8 * n && few < 9 * n && many < m, "{tag}: {few}, {many}"),
+        }
+    }
+    assert_eq!(Sip::empty().heap_bytes(), 1);
 }
