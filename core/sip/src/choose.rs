@@ -273,6 +273,11 @@ fn dense_roaring_bytes(ids: &[u64], runs_of_id: f64) -> f64 {
 
 /// The tag for increasing ids.
 pub(crate) fn for_ids(ids: &[u64]) -> Tag {
+    let (sample, known) = of_ids(ids);
+    sample.choose(&known)
+}
+
+fn of_ids(ids: &[u64]) -> (Sample, Known) {
     let mut sample = Sample::default();
     let groups = ids.len().div_ceil(GROUP);
     let step = groups.div_ceil(usize::try_from(groups_of(ids.len() as u64)).unwrap_or(1)).max(1);
@@ -284,7 +289,7 @@ pub(crate) fn for_ids(ids: &[u64]) -> Tag {
     if sample.ids > COUNTED_BLOCK * sample.blocks {
         known.roaring = Some(dense_roaring_bytes(ids, sample.ranges / sample.ids));
     }
-    sample.choose(&known)
+    (sample, known)
 }
 
 /// The tag for a set that has one.
@@ -330,9 +335,10 @@ pub(crate) fn for_view(view: &View<'_>) -> Tag {
 /// The tag for the ids of containers whose runs were counted, and which stand in `bytes`.
 pub(crate) fn for_containers(containers: &[Container], bytes: &[u8]) -> Tag {
     let known = Known::of(containers);
-    if let Some(tag) = known.tag() {
-        return tag;
-    }
+    known.tag().unwrap_or_else(|| of_containers(containers, bytes).choose(&known))
+}
+
+fn of_containers(containers: &[Container], bytes: &[u8]) -> Sample {
     let mut sample = Sample::default();
     let ids_of = |container: &Container, rank| {
         let base = container.block() * BLOCK_IDS;
@@ -353,7 +359,7 @@ pub(crate) fn for_containers(containers: &[Container], bytes: &[u8]) -> Tag {
             sample.fill(ids_of(container, 0));
         }
     }
-    sample.choose(&known)
+    sample
 }
 
 /// Bytes of the roaring body of a set whose runs are known.

@@ -128,6 +128,28 @@ fn blocks_that_are_counted_are_known_to_the_byte() {
     check("runs", roaring_bytes(&Sip::from_sorted_ids_as(Tag::Ranges, &runs).view()), written, 0.0, 8.0);
 }
 
+/// Of 1,024 ids nothing is left out, wherever they come from.
+#[test]
+fn every_source_is_looked_at_alike() {
+    for (name, ids) in sets() {
+        let ids = &ids[..ids.len().min(8 * GROUP)];
+        let known = known(ids.len() as u64);
+        let expected = sample(ids, usize::MAX).bodies(&known);
+        assert_eq!(of_ids(ids).0.bodies(&known), expected, "{name}");
+        let roaring = Sip::from_sorted_ids_as(Tag::Roaring, ids);
+        let containers: Vec<_> = roaring.view().as_roaring().unwrap().containers().collect();
+        let mut found = of_containers(&containers, roaring.as_bytes());
+        found.end();
+        for ((tag, found), (_, expected)) in found.bodies(&known).into_iter().zip(expected) {
+            check(&format!("{name}, {tag}"), found, expected, 0.001, 0.0);
+        }
+    }
+    let dense: Vec<u64> = (0..300).flat_map(|i| i * 1000..i * 1000 + 70).collect();
+    let (_, known) = of_ids(&dense);
+    check("dense ids", known.roaring.unwrap(), written(Tag::Roaring, &dense), 0.02, 20.0);
+    assert!(of_ids(&spaced(1000, &[1 << 30], &[1])).1.roaring.is_none());
+}
+
 #[test]
 fn density_is_that_of_the_ids_themselves() {
     let part = |blocks: f64| blocks * BLOCK_IDS as f64;

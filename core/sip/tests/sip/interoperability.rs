@@ -93,6 +93,7 @@ fn the_chosen_tag_is_nearly_the_smallest() {
             ("masks", Sip::from_masks(masks.iter().map(|(base, words)| (*base, words.as_slice())))),
             ("a builder", builder.finish()),
             ("another tag", Sip::from_sorted_ids_as(Tag::VarintDelta, &ids).to_smallest()),
+            ("roaring", Sip::from_sorted_ids_as(Tag::Roaring, &ids).to_smallest()),
         ];
         for (from, sip) in chosen {
             // A builder takes no range with the greatest id.

@@ -171,4 +171,16 @@ fn debug_shows_no_ids() {
         format!("{:?}", Sip::from_sorted_ids_as(Tag::VarintDelta, &[123_456_789])),
         "Sip { tag: VarintDelta, cardinality: 1, bytes: 6 }"
     );
+    assert_eq!(format!("{:?}", Sip::from_sorted_ids(&[123_456_789]).view().masks()), "Masks { .. }");
+}
+
+#[test]
+fn sets_are_equal_where_their_bytes_are() {
+    let ids = [1, 5, 70_000];
+    let sip = Sip::from_sorted_ids_as(Tag::Gaps, &ids);
+    let others = [Sip::from_sorted_ids_as(Tag::Gaps, &ids[..2]), Sip::from_sorted_ids_as(Tag::Roaring, &ids)];
+    for other in others {
+        assert!(sip != other && sip.view() != other.view(), "{sip:?}, {other:?}");
+    }
+    assert!(sip == sip.to_tag(Tag::Roaring).to_tag(Tag::Gaps) && sip.view() == sip.view());
 }
