@@ -149,6 +149,11 @@ fn sums_do_not_wrap() {
 }
 
 #[test]
+fn no_groups_of_no_rows_are_none() {
+    for_tables(|table| check::<u32>(table, &[], |code| code as usize, 0, &[], None));
+}
+
+#[test]
 fn codes_of_rows_that_are_left_out_do_not_matter() {
     for_tables(|table| {
         let mut codes = vec![1_u32; 200];
