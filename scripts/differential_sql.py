@@ -1,0 +1,629 @@
+"""Random statements with their types: what scripts/differential.py asks.
+
+A statement is a tree of terms. Most templates below are valid in Basalt and in DuckDB, and mean the same; what differs by a decision
+(docs/src/sql/semantics.md) is left out, each with its reason.
+"""
+
+import dataclasses
+
+# Pairs of rows that a join may look at.
+PAIRS = 200_000
+# Rows of an answer, about.
+ANSWER = 1_500
+# Bits of what is never added up: the extremes of a type, NaN, the year 1.
+WILD = 9_999
+LIMIT = {"int": 62, "dec": 38, "float": 60, "text": 400, "date": 30, "ts": 30}
+KINDS = ["bool", "int", "int", "int", "dec", "float", "text", "text", "date", "ts"]
+COMPARED = [*KINDS, "blob"]
+
+
+@dataclasses.dataclass
+class Term:
+    """A piece of SQL. Its kind is that of its value, or "?" of what may be left out, "," of a list, "" of anything else.
+
+    bits says how large a value may be: bits of an integer or float, digits of a decimal, characters of a text. A constant term has
+    no column. A loose one is shown, and never compared, combined or ordered by: it depends on the order in which floats are added,
+    or has all 38 digits of decimals, which have no common type with others.
+    """
+
+    kind: str
+    pieces: list
+    bits: int = 8
+    constant: bool = True
+    loose: bool = False
+    columns: list = None
+    ordered: bool = False
+    rows: int = 0
+
+    def __str__(self):
+        if self.kind == ",":
+            return ", ".join(map(str, self.pieces))
+        return "".join(map(str, self.pieces))
+
+
+def leaf(kind, text, bits=8, constant=False, loose=False):
+    return Term(kind, [text], bits, constant, loose)
+
+
+def optional(*pieces):
+    return Term("?", list(pieces))
+
+
+def listed(terms):
+    return Term(",", list(terms))
+
+
+def smaller(term):
+    """Trees with one piece less, or a simpler one; large cuts first."""
+    if term.kind == "?" and term.pieces:
+        yield Term("?", [])
+    elif term.kind == "," and len(term.pieces) > 1:
+        for at in range(len(term.pieces)):
+            yield dataclasses.replace(term, pieces=term.pieces[:at] + term.pieces[at + 1 :])
+    elif term.kind not in ("?", ",", "", "leaf"):
+        yield from (other for other in inside(term) if other.kind == term.kind)
+        if term.kind != "query" and len(term.pieces) > 1:
+            yield leaf(term.kind, "NULL")
+    for at, piece in enumerate(term.pieces):
+        if isinstance(piece, Term):
+            for other in smaller(piece):
+                yield dataclasses.replace(term, pieces=[*term.pieces[:at], other, *term.pieces[at + 1 :]])
+
+
+def inside(term):
+    for piece in term.pieces:
+        if isinstance(piece, Term):
+            yield piece
+            yield from inside(piece)
+
+
+def most(*bits):
+    return max(bits)
+
+
+def total(*bits):
+    return sum(bits)
+
+
+def carried(*bits):
+    return max(bits) + 1
+
+
+# By kind: templates, and the bits of their value by those of their holes of the same kind. {a} is of any kind, the same in all
+# holes; {n} a small number, {p} one from 1, {l} a literal text, {pattern} one of LIKE.
+# Not here, by decision: `^`, CAST of floats and decimals to integers without trunc (truncates or rounds), floats as texts (`1e20`),
+# substring from 0 or from the end, times of interval literals as dates, medians of decimals, reverse of what is not code points.
+SAME = [
+    ("CASE WHEN {bool} THEN {k} ELSE {k} END", most),
+    ("CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} END", most),
+    ("coalesce({k}, {k})", most),
+    ("nullif({k}, {k})", lambda a, b: a),
+    ("greatest({k}, {k})", most),
+    ("least({k}, {k})", most),
+]
+CHOICES = ("CASE", "coalesce", "greatest", "least")
+TEMPLATES = {
+    "bool": [
+        *((f"{{a}} {op} {{a}}", most) for op in ("=", "=", "<>", "<", "<=", ">", ">=")),
+        *((f"{{a}} IS {op}", most) for op in ("NULL", "NOT NULL")),
+        *((f"{{a}} IS {op} FROM {{a}}", most) for op in ("DISTINCT", "NOT DISTINCT")),
+        *((f"{{a}} {no}BETWEEN {{a}} AND {{a}}", most) for no in ("", "NOT ")),
+        *((f"{{a}} {no}IN ({{a}}, {{a}}, {{a}})", most) for no in ("", "", "NOT ")),
+        *((f"{{bool}} {op} {{bool}}", most) for op in ("AND", "AND", "AND", "OR", "OR", "OR")),
+        *((f"{{bool}} IS {op}", most) for op in ("TRUE", "NOT FALSE", "NOT TRUE")),
+        ("NOT {bool}", most),
+        ("NOT {bool}", most),
+        *((f"{{text}} {op} {{pattern}}", most) for op in ("LIKE", "NOT LIKE", "ILIKE")),
+        ("starts_with({text}, {l})", most),
+        ("contains({text}, {l})", most),
+        ("{int} % {p} = {n}", most),
+        ("date_trunc({unit}, {ts}) = date_trunc({unit}, {ts})", most),
+        ("extract({field} FROM {date}) = {n}", most),
+        *((mixed, most) for mixed in ("{int} < {float}", "{dec} = {int}", "{float} >= {dec}", "{date} <= {ts}", "{ts} = {date}")),
+        ("CASE WHEN {bool} THEN {bool} ELSE {bool} END", most),
+        ("coalesce({bool}, {bool})", most),
+    ],
+    "int": [
+        ("{int} + {int}", carried),
+        ("{int} - {int}", carried),
+        ("{int} * {int}", total),
+        ("{int} % {p}", lambda a: 4),
+        ("{int} // {p}", lambda a: a),
+        ("0 - {int}", carried),
+        ("abs({int})", carried),
+        ("length({text})", lambda: 12),
+        ("strpos({text}, {l})", lambda: 12),
+        ("extract({field} FROM {date})", lambda: 14),
+        ("extract({field} FROM {ts})", lambda: 14),
+        ("date_diff('day', {date}, {date})", lambda: 22),
+        ("{date} - {date}", lambda: 22),
+        ("CAST({bool} AS BIGINT)", lambda: 1),
+        ("TRY_CAST({text} AS BIGINT)", lambda: 64),
+        ("{int} & {n}", lambda a: 3),
+        ("ascii({text})", lambda: 21),
+    ],
+    "dec": [
+        ("{dec} + {dec}", total),
+        ("{dec} - {dec}", total),
+        ("{dec} * {dec}", total),
+        ("-{dec}", carried),
+        ("abs({dec})", carried),
+        ("CAST({int} AS DECIMAL(20, 2))", lambda: 20),
+        ("CASE WHEN {bool} THEN {int} ELSE {dec} END", lambda a: a + 20 if a < 17 else WILD),
+        ("coalesce({dec}, {int})", lambda a: a + 20 if a < 17 else WILD),
+        ("CAST({dec} AS DECIMAL(20, 1))", lambda a: 20 if a < 19 else WILD),
+        ("round({dec}, 1)", lambda a: a if a < 19 else WILD),
+    ],
+    "float": [
+        ("{float} + {float}", carried),
+        ("{float} - {float}", carried),
+        ("{float} * {float}", total),
+        ("{float} / NULLIF({float}, 0)", lambda a, b: a + 10),
+        ("{int} / NULLIF({int}, 0)", lambda: 62),
+        ("{dec} / NULLIF({dec}, 0)", lambda: 62),
+        ("CAST({int} AS DOUBLE)", lambda: 62),
+        ("CASE WHEN {bool} THEN {int} ELSE {float} END", lambda a: 62),
+        ("coalesce({int}, {float})", lambda a: 62),
+        ("{int} + {float}", lambda a: 62),
+        ("CAST({dec} AS DOUBLE)", lambda: 62),
+        ("sqrt(abs({float}))", most),
+        ("floor({float})", most),
+        ("ceil({float})", most),
+        ("-{float}", most),
+    ],
+    "text": [
+        ("upper({text})", most),
+        ("lower({text})", most),
+        ("substring({text}, {p}, {n})", most),
+        ("left({text}, {n})", most),
+        ("right({text}, {n})", most),
+        ("replace({text}, {l}, {l})", lambda a: a * 4),
+        ("trim({text})", most),
+        ("ltrim({text}, {l})", most),
+        ("lpad({text}, {p}, '*')", carried),
+        ("rpad({text}, {p}, 'ab')", carried),
+        ("{text} || {text}", total),
+        ("concat({text}, {text})", total),
+        ("concat_ws('-', {text}, {text})", lambda a, b: a + b + 1),
+        ("repeat({text}, {n})", lambda a: a * 5),
+        ("reverse({text})", most),
+        ("split_part({text}, 'a', {p})", most),
+        ("CAST({int} AS TEXT)", lambda: 20),
+        ("CAST({bool} AS TEXT)", lambda: 5),
+        ("CAST({date} AS TEXT)", lambda: 10),
+        ("CAST({ts} AS TEXT)", lambda: 26),
+        ("strftime({ts}, '%Y-%m %H')", lambda: 13),
+        ("dayname({date})", lambda: 9),
+    ],
+    "date": [
+        ("{date} + {n}", most),
+        ("{date} - {p}", most),
+        ("CAST({ts} AS DATE)", lambda: 20),
+        ("last_day({date})", most),
+        ("make_date(2020, {p}, {p})", lambda: 20),
+    ],
+    "ts": [
+        ("date_trunc({unit}, {ts})", most),
+        ("date_trunc({unit}, {date})", lambda: 20),
+        ("{ts} + INTERVAL '90 minutes'", most),
+        ("{ts} - INTERVAL '1 month'", most),
+        ("CAST({date} AS TIMESTAMP)", lambda: 20),
+        ("CASE WHEN {bool} THEN {date} ELSE {ts} END", lambda a: 20),
+    ],
+    "blob": [],
+}
+for kind, templates in TEMPLATES.items():
+    if kind not in ("bool", "blob"):
+        templates += [(text.replace("{k}", f"{{{kind}}}"), bits) for text, bits in SAME]
+
+# Conditions without conditions in them.
+ATOMS = [template for template in TEMPLATES["bool"] if "{bool}" not in template[0]]
+
+# Aggregates by kind: the template, the most bits that a hole of its kind may have, bits of the answer, whether it is loose.
+AGGREGATES = {
+    "bool": [("bool_and({bool})", 99, 1, False), ("bool_or({bool})", 99, 1, False)],
+    "int": [
+        ("count(*)", 99, 22, False),
+        ("count({a})", 99, 22, False),
+        ("count(DISTINCT {a})", 99, 22, False),
+        ("sum({int})", 40, 62, False),
+        ("sum(DISTINCT {int})", 40, 62, False),
+        ("bit_or({int})", 62, 62, False),
+    ],
+    "dec": [("sum({dec})", 30, 38, True)],
+    "float": [
+        ("avg({int})", 62, WILD, True),
+        ("avg({dec})", 30, WILD, True),
+        ("avg({float})", 40, WILD, True),
+        ("sum({float})", 40, WILD, True),
+        ("stddev({int})", 20, WILD, True),
+        ("var_pop({float})", 20, WILD, True),
+        ("median({int})", 50, WILD, True),
+        ("quantile_cont({float}, 0.25)", 40, WILD, True),
+    ],
+    "text": [("string_agg({text}, ',' ORDER BY {again})", 40, WILD, False)],
+    "date": [],
+    "ts": [],
+}
+for kind, templates in AGGREGATES.items():
+    if kind != "bool":
+        templates += [(f"{name}({{{kind}}})", WILD, None, False) for name in ("min", "max")]
+
+UNITS = ["'day'", "'week'", "'month'", "'quarter'", "'year'"]
+FIELDS = ["year", "month", "day", "dow", "doy", "quarter", "week"]
+
+
+@dataclasses.dataclass
+class Relation:
+    """What stands in FROM: its columns, those that tell its rows apart (if any do), about how many rows it has."""
+
+    term: Term
+    scope: list
+    unique: list
+    rows: int
+
+
+class Statements:
+    """Random statements over tables, which are Relations by name whose columns have no alias yet."""
+
+    def __init__(self, chance, tables, literals):
+        self.chance, self.tables, self.literals = chance, tables, literals
+        self.named = 0
+
+    def name(self, prefix):
+        self.named += 1
+        return f"{prefix}{self.named}"
+
+    def maybe(self, share):
+        return self.chance.random() < share
+
+    # Expressions
+
+    def literal(self, kind):
+        text, bits = self.chance.choice(self.literals[kind])
+        return leaf(kind, text, bits, constant=True)
+
+    def column(self, kind, scope):
+        there = [term for term in scope if term.kind == kind and not term.loose]
+        return self.chance.choice(there) if there else None
+
+    def kind(self, scope, kinds=KINDS):
+        """A kind, mostly one of which there are columns."""
+        there = [term.kind for term in scope if term.kind in kinds]
+        return self.chance.choice(there) if there and self.maybe(0.8) else self.chance.choice(kinds)
+
+    def simple(self, kind, scope):
+        return (self.maybe(0.8) and self.column(kind, scope)) or self.literal(kind)
+
+    def expression(self, kind, scope, depth, nested=None):
+        """A term of this kind over these columns. nested is a Relation for whose rows subqueries are asked, if they may be."""
+        templates = TEMPLATES[kind]
+        if depth <= 0 or self.maybe(0.2) or not templates:
+            if kind != "bool" or depth < 0 or self.maybe(0.1):
+                return self.simple(kind, scope)
+            depth, templates = 0, ATOMS
+        if nested and self.maybe(0.12):
+            found = self.subquery(kind, scope, nested)
+            if found:
+                return found
+        for _ in range(4):
+            text, rule = self.chance.choice(templates)
+            term = self.filled(kind, text, scope, depth, nested)
+            own = [piece.bits for piece in term.pieces if isinstance(piece, Term) and piece.kind == kind]
+            term.bits = 1 if kind == "bool" else rule(*own)
+            chosen = rule is most and text.startswith(CHOICES) or text.startswith("nullif")
+            if kind == "bool" or chosen or term.bits <= LIMIT[kind]:
+                return term
+        return self.simple(kind, scope)
+
+    def filled(self, kind, template, scope, depth, nested=None, limit=None):
+        """A template with its holes filled."""
+        pieces, constant = ["("], True
+        same = self.kind(scope, COMPARED)
+        for at, part in enumerate(template.replace("}", "{").split("{")):
+            if at % 2 == 0:
+                pieces.append(part)
+                continue
+            match part:
+                case "n":
+                    pieces.append(str(self.chance.randrange(6)))
+                case "p":
+                    pieces.append(str(self.chance.randint(1, 9)))
+                case "l":
+                    pieces.append(str(self.literal("text")))
+                case "unit":
+                    pieces.append(self.chance.choice(UNITS))
+                case "field":
+                    pieces.append(self.chance.choice(FIELDS))
+                case "pattern":
+                    pieces.append(self.pattern())
+                case "again":
+                    pieces.append(pieces[-2])
+                case _:
+                    inner = same if part == "a" else part
+                    term = self.expression(inner, scope, depth - 1, nested)
+                    # What is computed from a value must not be wild; what is compared may.
+                    most = LIMIT.get(inner, WILD) if limit is None else limit
+                    free = part == "a" or inner == kind and limit is None
+                    if not free and term.bits > most:
+                        term = leaf(inner, self.tame(inner), 8, True)
+                    pieces.append(term)
+                    constant = constant and term.constant
+        return Term(kind, [*pieces, ")"], 8, constant)
+
+    def tame(self, kind):
+        return {"int": "7", "dec": "1.25", "float": "CAST(2.5 AS DOUBLE)", "text": "'ab'"}.get(kind) or next(
+            text for text, bits in self.literals[kind] if bits < 22
+        )
+
+    def pattern(self):
+        text = str(self.literal("text"))
+        text = text.strip("'") if text.startswith("'") else "b"
+        cut = self.chance.randrange(len(text) + 1)
+        forms = [text[:cut] + "%", "%" + text[cut:], "%" + text[cut : cut + 1] + "%", text[:cut] + "_" + text[cut + 1 :], text]
+        # A quote that is cut in two would end the literal.
+        return "'" + self.chance.choice(forms).replace("'", "") + "'"
+
+    def subquery(self, kind, scope, nested):
+        """A scalar subquery, or for a bool also IN, EXISTS, ANY and ALL."""
+        inner = self.source(0)
+        if inner.rows * nested.rows > PAIRS:
+            return None
+        outer = scope if self.maybe(0.6) else []
+        where = self.correlated(inner, outer)
+        form = self.chance.choice(["scalar", "in", "exists", "any"]) if kind == "bool" else "scalar"
+        if form == "exists":
+            no = self.chance.choice(["", "NOT "])
+            return Term(kind, [f"({no}EXISTS (SELECT 1 FROM ", inner.term, where, "))"], 1, False)
+        if form == "scalar":
+            value = self.aggregate(kind, inner.scope, 1)
+            if value is None or value.loose:
+                return None
+            return Term(kind, ["(SELECT ", value, " FROM ", inner.term, where, ")"], value.bits, False)
+        of = self.kind(inner.scope, COMPARED)
+        left, right = self.simple(of, scope), self.expression(of, inner.scope, 1)
+        word = self.chance.choice(["IN", "NOT IN"]) if form == "in" else self.chance.choice(["=", "<>", "<", ">="])
+        if form == "any":
+            word += self.chance.choice([" ANY", " ALL"])
+        return Term(kind, ["(", left, f" {word} (SELECT ", right, " FROM ", inner.term, where, "))"], 1, False)
+
+    def correlated(self, inner, outer):
+        """WHERE of a subquery, which mostly compares a column of its own with one around it."""
+        pieces = []
+        for column in self.chance.sample(outer, min(len(outer), 8)):
+            other = self.column(column.kind, inner.scope)
+            if other and not column.loose:
+                operator = self.chance.choice(["=", "=", "=", "=", "<", "<>"])
+                pieces = [" WHERE ", Term("bool", ["(", other, f" {operator} ", column, ")"])]
+                break
+        if not pieces:
+            pieces = [" WHERE ", self.expression("bool", inner.scope, 1)]
+        elif self.maybe(0.4):
+            pieces.append(optional(" AND ", self.expression("bool", inner.scope, 1)))
+        return optional(*pieces)
+
+    def aggregate(self, kind, scope, depth):
+        if not AGGREGATES.get(kind):
+            return None
+        template, limit, bits, loose = self.chance.choice(AGGREGATES[kind])
+        term = self.filled(kind, template, scope, depth, None, limit)
+        if "{again}" in template and term.constant:
+            return None
+        own = [piece.bits for piece in term.pieces if isinstance(piece, Term) and piece.kind == kind]
+        # Without its parentheses, for FILTER and OVER come behind it.
+        term.pieces = term.pieces[1:-1]
+        if self.maybe(0.15):
+            term.pieces.append(optional(" FILTER (WHERE ", self.expression("bool", scope, 1), ")"))
+        term.bits, term.loose, term.constant = (bits if bits is not None else max(own)), loose, False
+        return term
+
+    def window(self, scope, unique):
+        """A function over a window. Where the rows are in no total order, it is one to which that does not matter."""
+        plain = [term for term in scope if not term.loose]
+        if not plain:
+            return None
+        partition = optional("PARTITION BY ", listed(self.chance.sample(plain, min(len(plain), self.chance.choice([1, 1, 2])))), " ")
+        partition = partition if self.maybe(0.7) else Term("", [""])
+        order = self.chance.sample(plain, 1)
+        total_order = bool(unique) and self.maybe(0.7)
+        if total_order:
+            order += unique
+        order = Term("", ["ORDER BY ", listed(Term("", [term, self.direction()]) for term in order)])
+        kind = self.kind(scope)
+        value = self.aggregate(kind, scope, 1)
+        frame = ""
+        choice = self.chance.randrange(4)
+        if choice == 0 and total_order:
+            call = self.chance.choice(["row_number()", "ntile(3)", "cume_dist()", "rank()"])
+            kind, bits, loose = ("float", 2, True) if call == "cume_dist()" else ("int", 22, False)
+            call = leaf("", call)
+        elif choice == 1:
+            call = leaf("", self.chance.choice(["rank()", "dense_rank()"]))
+            kind, bits, loose = "int", 22, False
+        elif choice == 2 and total_order:
+            kind = self.chance.choice(COMPARED)
+            column = self.expression(kind, scope, 1)
+            bits, loose = column.bits, False
+            after = self.chance.choice(["", ", 2"])
+            call = self.chance.choice([("lag(", after), ("lead(", after), ("first_value(", ""), ("last_value(", ""), ("nth_value(", ", 2")])
+            call = Term("", [call[0], column, call[1] + ")"])
+        elif value is None or "DISTINCT" in str(value) or "string_agg" in str(value) or "median" in str(value) or "quantile" in str(value):
+            return None
+        else:
+            call, bits, loose = Term("", [value]), value.bits, value.loose
+            if total_order and self.maybe(0.6):
+                edges = ["UNBOUNDED PRECEDING", "3 PRECEDING", "1 PRECEDING", "CURRENT ROW", "1 FOLLOWING", "2 FOLLOWING"]
+                first, last = sorted(self.chance.sample(range(6), 2))
+                last = self.chance.choice([edges[last], "UNBOUNDED FOLLOWING"])
+                frame = optional(f" ROWS BETWEEN {edges[first]} AND {last}")
+            elif self.maybe(0.3):
+                order = Term("", [""])
+        return Term(kind, [call, " OVER (", partition, order, frame, ")"], bits, False, loose)
+
+    def direction(self):
+        return self.chance.choice(["", "", " DESC", " ASC", " NULLS FIRST", " DESC NULLS LAST", " DESC NULLS FIRST", " NULLS LAST"])
+
+    # What is read
+
+    def table(self):
+        name = self.chance.choice(list(self.tables))
+        table, alias = self.tables[name], self.name("a")
+        renamed = {id(term): dataclasses.replace(term, pieces=[f"{alias}.{term.pieces[0]}"]) for term in table.scope}
+        return Relation(
+            Term("", [f"{name} AS {alias}"]), list(renamed.values()), [renamed[id(term)] for term in table.unique], table.rows
+        )
+
+    def source(self, depth):
+        """A table, a query in parentheses, or a join of two of them."""
+        if depth > 0 and self.maybe(0.15):
+            query, alias = self.query(depth - 1), self.name("q")
+            scope = [dataclasses.replace(term, pieces=[f"{alias}.{term.pieces[0]}"]) for term in query.columns]
+            return Relation(Term("", ["(", query, f") AS {alias}"]), scope, [], ANSWER)
+        left = self.table()
+        while depth > 0 and self.maybe(0.4):
+            right = self.source(0) if self.maybe(0.9) else self.source(depth - 1)
+            left = self.joined(left, right) or left
+            depth -= 1
+        return left
+
+    def joined(self, left, right):
+        pairs = left.rows * right.rows
+        by = None
+        for _ in range(6):
+            kind = self.kind(left.scope, COMPARED)
+            own, other = self.column(kind, left.scope), self.column(kind, right.scope)
+            if own and other:
+                by = own, other
+                break
+        if right.unique and self.maybe(0.4) or pairs > PAIRS:
+            own = self.column("int", left.scope)
+            by = (own, right.unique[0]) if own and len(right.unique) == 1 else None
+        single = by and len(right.unique) == 1 and by[1] is right.unique[0]
+        if not by and pairs > PAIRS // 10 or not single and pairs > PAIRS:
+            return None
+        both = [*left.scope, *right.scope]
+        if " JOIN " in str(right.term) and not str(right.term).startswith("("):
+            right.term = Term("", ["(", right.term, ")"])
+        word = self.chance.choice(["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
+        if not by and self.maybe(0.3):
+            return Relation(Term("", [left.term, optional(" CROSS JOIN ", right.term)]), both, self.unique(left, right), pairs)
+        if by and self.maybe(0.85):
+            on = [Term("bool", ["(", by[0], " = ", by[1], ")"])]
+            if self.maybe(0.3):
+                on.append(optional(" AND ", self.expression("bool", both, 1)))
+        else:
+            if pairs > PAIRS // 10:
+                return None
+            on = [self.expression("bool", both, 2)]
+        term = Term("", [left.term, optional(f" {word} ", right.term, " ON ", *on)])
+        if word in ("SEMI JOIN", "ANTI JOIN"):
+            return Relation(term, left.scope, left.unique, left.rows)
+        rows = max(left.rows, right.rows) if single else pairs
+        return Relation(term, both, self.unique(left, right), rows)
+
+    def unique(self, left, right):
+        return [*left.unique, *right.unique] if left.unique and right.unique else []
+
+    # Queries
+
+    def select(self, depth, kinds=None, exact=False):
+        """A SELECT: of these kinds if they are given, without loose columns if it is to be exact."""
+        source = self.source(depth)
+        scope, unique = source.scope, source.unique
+        where = optional(" WHERE ", self.expression("bool", scope, 3, source if depth > 0 else None)) if self.maybe(0.65) else ""
+        wanted = kinds or [self.kind(scope) for _ in range(self.chance.choice([1, 2, 2, 3, 4]))]
+        group = having = distinct = qualify = ""
+        windows = []
+        grouped = self.maybe(0.35) or source.rows > ANSWER and self.maybe(0.5)
+        if grouped:
+            keys = [self.expression(self.kind(scope), scope, self.chance.choice([0, 0, 0, 1, 2])) for _ in range(self.chance.choice([0, 1, 1, 2, 3]))]
+            keys = [key for key in keys if not key.constant]
+            scope, unique = list(keys), list(keys)
+            for kind in dict.fromkeys([*wanted, self.kind(scope)]):
+                for _ in range(1 + self.maybe(0.3)):
+                    value = self.aggregate(kind, source.scope, 2)
+                    scope += [value] if value and not (exact and value.loose) else []
+            if keys:
+                form = self.chance.choice(["", "", "", "", "ROLLUP", "CUBE", "GROUPING SETS"])
+                inside_group = listed(keys)
+                if form:
+                    unique = []
+                    sets = Term("", ["(", keys[0], "), (), (", listed(keys), ")"])
+                    inside_group = Term("", [form, " (", sets if form == "GROUPING SETS" else listed(keys), ")"])
+                group = Term("", [" GROUP BY ", inside_group])
+                if self.maybe(0.3):
+                    having = optional(" HAVING ", self.expression("bool", scope, 2))
+            elif not scope:
+                scope = [leaf("int", "count(*)", 22)]
+        elif self.maybe(0.3):
+            windows = [found for found in (self.window(scope, unique) for _ in range(2)) if found and not (exact and found.loose)]
+            if windows and self.maybe(0.2) and windows[0].kind == "int":
+                qualify = optional(" QUALIFY ", windows[0], f" <= {self.chance.randint(1, 5)}")
+        items = []
+        for kind in wanted:
+            direct = [term for term in scope[len(unique) if grouped else 0 :] if term.kind == kind and term.loose]
+            if direct and not exact and self.maybe(0.7):
+                items.append(self.chance.choice(direct))
+            else:
+                deep = self.chance.choice([0, 1, 1, 2, 3])
+                items.append(self.expression(kind, scope, deep, source if depth > 0 and not grouped and not exact else None))
+        if not kinds:
+            items += windows
+            # Keys and all aggregates, now and then.
+            if grouped and self.maybe(0.5):
+                items += [term for term in scope if not (exact and term.loose)][:4]
+        elif windows:
+            items = [next((w for w in windows if w.kind == item.kind), item) for item in items]
+        loose = any(item.loose for item in items)
+        if not loose and self.maybe(0.15):
+            distinct = optional("DISTINCT ")
+        columns = [leaf(item.kind, f"c{at}", item.bits, False, item.loose) for at, item in enumerate(items)]
+        shown = listed(Term("", [item, f" AS c{at}"]) for at, item in enumerate(items))
+        parts = ["SELECT ", distinct, shown, " FROM ", source.term, where, group, having, qualify]
+        query = Term("query", parts, columns=columns)
+        query.rows = ANSWER if grouped else source.rows
+        return query
+
+    def query(self, depth):
+        """A SELECT, or several that are combined, often in an order and with a limit."""
+        if self.maybe(0.12):
+            first = self.select(depth, exact=True)
+            query = first
+            for _ in range(self.chance.choice([1, 1, 2])):
+                other = self.select(max(depth - 1, 0), [column.kind for column in first.columns], exact=True)
+                word = self.chance.choice(["UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"])
+                rows = query.rows + other.rows
+                query = Term("query", ["(", query, f") {word} (", other, ")"], columns=first.columns)
+                query.columns = [
+                    dataclasses.replace(own, bits=max(own.bits, its.bits)) for own, its in zip(query.columns, other.columns)
+                ]
+                query.rows = rows
+        else:
+            query = self.select(depth)
+        # Rows that a limit leaves are told only by an order of all columns, and not by sums of floats.
+        exact = not any(column.loose for column in query.columns)
+        if exact and (query.rows > ANSWER or self.maybe(0.4)):
+            order = list(range(1, len(query.columns) + 1))
+            self.chance.shuffle(order)
+            pieces = [query, " ORDER BY ", Term("", [", ".join(f"{at}{self.direction()}" for at in order)])]
+            if query.rows > ANSWER or self.maybe(0.4):
+                pieces.append(optional(f" LIMIT {self.chance.choice([0, 1, 5, 20, 100])}"))
+                if self.maybe(0.3):
+                    pieces.append(optional(f" OFFSET {self.chance.choice([0, 1, 7, 50])}"))
+            query = Term("query", pieces, columns=query.columns, ordered=True)
+        elif query.rows > ANSWER:
+            return self.query(depth)
+        query.rows = ANSWER
+        return query
+
+    def statement(self):
+        """A query, now and then over one that has a name."""
+        self.named = 0
+        if not self.maybe(0.08):
+            return self.query(2)
+        name, first = self.name("w"), self.query(1)
+        self.tables = {**self.tables, name: Relation(Term("", [name]), first.columns, [], ANSWER)}
+        query = self.query(2)
+        del self.tables[name]
+        word = self.chance.choice(["", "", " MATERIALIZED", " NOT MATERIALIZED"])
+        return Term("query", [f"WITH {name} AS{word} (", first, ") ", query], columns=query.columns, ordered=query.ordered)
