@@ -9,12 +9,9 @@ and printed. What only one side refuses is counted by kind. Everything but the t
 import argparse
 import collections
 import datetime as dt
-import decimal
 import http.client
-import json
 import math
 import pathlib
-import random
 import re
 import socket
 import subprocess
@@ -26,14 +23,14 @@ import time
 import duckdb
 import psycopg
 
-from differential_sql import WILD, Relation, Statements, Term, leaf, smaller
+from differential_tables import Apart, Ended, Round
+from differential_terms import smaller
 
 DEADLINE_S = 10
 # Statements of a round, which has its own tables.
 ROUND = 400
 # What making a finding smaller may take.
 SHRINK_S = 20
-WORDS = ["", "a", "ab", "abc", "Ab", "b", "ba", "aab", " a", "a b", "12", "-7", "0", "%", "_x", "it's", "ä", "Ñandú", "日本", "😀x", "x" * 40]
 # As the server orders by default: the reference follows.
 SETTINGS = ["SET threads = 1", "SET default_null_order = 'nulls_last_on_asc_first_on_desc'", "SET memory_limit = '2GB'"]
 WRONG = ("differs", "in another order", "failed")
@@ -55,8 +52,10 @@ EXCUSED = [
     (r"(UNION|INTERSECT|EXCEPT).*CASE|CASE.*(UNION|INTERSECT|EXCEPT)", "differs"),
     # SELECT stddev(a) OVER (ORDER BY id DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t
     (r"(stddev|var_pop).* ROWS BETWEEN", "differs"),
-    # SELECT sqrt(r) FROM t, where r is REAL
-    (r"sqrt\(", "differs"),
+    # SELECT sqrt(r), ln(r) FROM t, where r is REAL
+    (r"(sqrt|ln|power)\(", "differs"),
+    # SELECT CAST(CASE WHEN false THEN DATE '2020-02-29' ELSE TIMESTAMP '2020-01-15 23:00:00' END AS TEXT)
+    (r"CASE WHEN .* AS TEXT", "differs"),
 ]
 
 
@@ -72,18 +71,24 @@ class Server:
             command += [flag, f"127.0.0.1:{port}"]
         command += ["--default-deadline", f"{DEADLINE_S}s", "--max-deadline", f"{DEADLINE_S}s"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log.open("ab"))
+        self.address = f"host=127.0.0.1 port={postgres} user=me dbname=basalt"
         for _ in range(300):
-            try:
-                self.connection = psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=basalt", autocommit=True)
-                break
-            except psycopg.OperationalError:
-                time.sleep(0.1)
-        else:
-            sys.exit("the server has not started")
-        self.connection.prepare_threshold = None
+            if self.connect():
+                return
+            time.sleep(0.1)
+        sys.exit("the server has not started")
+
+    def connect(self):
+        try:
+            self.connection = psycopg.connect(self.address, autocommit=True, prepare_threshold=None)
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def ask(self, statement):
         """What became of a statement: "rows" and them, or "value", "refused" or "failed" and why."""
+        if self.connection.closed:
+            self.connect()
         try:
             cursor = self.connection.execute(statement, binary=True)
             return "rows", cursor.fetchall() if cursor.description else []
@@ -133,221 +138,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-class Apart(Exception):
-    """The tables are no longer the same in both."""
-
-
-class Ended(Exception):
-    """The server failed where nothing is made smaller."""
-
-
-# Tables
-
-
-class Column:
-    """A column's types at both, and its values.
-
-    DuckDB has 64 bits for all integers, and DOUBLE for all floats: Basalt computes in them whatever the column has.
-    """
-
-    def __init__(self, chance, name, declared, kind, theirs, bits):
-        self.chance, self.name, self.declared, self.kind, self.theirs, self.bits = chance, name, declared, kind, theirs, bits
-        self.nulls = chance.choice([0, 0, 0.1, 0.1, 0.5, 0.95])
-
-    def value(self):
-        chance, wild = self.chance, self.bits == WILD and self.declared != "REAL"
-        match self.kind:
-            case "bool":
-                return chance.random() < 0.5
-            case "int" if self.bits >= 64:
-                signed = self.theirs == "BIGINT"
-                return chance.choice([0, 1, 7, (1 << 63) - 1, *([-1, -(1 << 63)] if signed else [(1 << 64) - 1]), chance.randrange(1 << 40)])
-            case "int":
-                return chance.randrange(0 if "UNSIGNED" in self.declared else -(1 << self.bits) + 1, 1 << self.bits)
-            case "dec":
-                digits, scale = map(int, re.findall(r"\d+", self.declared))
-                most = 10 ** chance.choice([1, 2, digits])
-                return decimal.Decimal(chance.randrange(1 - most, most)).scaleb(-scale, decimal.Context(prec=40))
-            case "float":
-                if wild and chance.random() < 0.4:
-                    return chance.choice([math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324, 0.1, -0.0])
-                return chance.randrange(-4000, 4000) / 4
-            case "text":
-                return chance.choice(WORDS) if chance.random() < 0.8 else "".join(chance.choices("ab cXé", k=chance.randrange(9)))
-            case "date":
-                if wild and chance.random() < 0.2:
-                    return chance.choice([dt.date.min, dt.date.max])
-                return dt.date(2020, 1, 1) + dt.timedelta(chance.randrange(-800, 800))
-            case "ts":
-                if wild and chance.random() < 0.2:
-                    return chance.choice([dt.datetime.min, dt.datetime.max])
-                start = dt.datetime(2020, 2, 28, 23)
-                return start + dt.timedelta(chance.randrange(-60, 60), chance.choice([0, 3600, chance.randrange(86400)]), chance.choice([0, 500_000, 1]))
-
-    def values(self, rows):
-        """So many values, of a shape by chance: one, few, skewed, in order, or any."""
-        chance = self.chance
-        some = [self.value() for _ in range(min(rows, 2_000))] or [self.value()]
-        match chance.randrange(6):
-            case 0:
-                out = some[:1] * rows
-            case 1:
-                out = chance.choices(some[:4], k=rows)
-            case 2:
-                out = [some[min(int(chance.expovariate(0.7)), len(some) - 1)] for _ in range(rows)]
-            case 3:
-                out = sorted(chance.choices(some, k=rows), key=lambda value: (value != value, value))
-            case _:
-                out = chance.choices(some, k=rows)
-        return [None if chance.random() < self.nulls else value for value in out]
-
-    def quoted(self, value):
-        """A value as JSON text, or nothing of one."""
-        match value:
-            case None | str():
-                return value
-            case bool():
-                return str(value).lower()
-            case decimal.Decimal():
-                return f"{value:f}"
-        return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-    def literal(self, value):
-        match self.kind:
-            case "bool":
-                return str(value).lower(), 1
-            case "int":
-                return str(value) if value >= 0 else f"({value})", value.bit_length()
-            case "dec":
-                return f"{value:f}" if value >= 0 else f"({value:f})", int(re.search(r"\d+", self.declared)[0])
-            case "float":
-                return f"CAST('{value!r}' AS DOUBLE)", self.bits
-            case "text":
-                return "'" + value.replace("'", "''") + "'", len(value)
-            case "date":
-                return f"DATE '{value}'", self.bits
-            case "ts":
-                return f"TIMESTAMP '{value.isoformat(' ')}'", self.bits
-            case "blob":
-                return f"CAST('{value}' AS BYTEA)", 8
-
-
-def columns_of(chance):
-    """Columns of a table by chance, behind its id."""
-    all_types = [("BOOLEAN", "bool", "BOOLEAN", 1), ("TINYINT", "int", "BIGINT", 6), ("SMALLINT", "int", "BIGINT", 10)]
-    all_types += [("INTEGER", "int", "BIGINT", 16), ("BIGINT", "int", "BIGINT", 30), ("TINYINT UNSIGNED", "int", "BIGINT", 8)]
-    all_types += [("INTEGER UNSIGNED", "int", "BIGINT", 5), ("BIGINT", "int", "BIGINT", 64), ("BIGINT UNSIGNED", "int", "UBIGINT", 64)]
-    all_types += [(f"DECIMAL({p}, {s})", "dec", f"DECIMAL({p}, {s})", p) for p, s in ((5, 2), (9, 0), (12, 4), (18, 6), (30, 10))]
-    all_types += [("REAL", "float", "DOUBLE", WILD), ("DOUBLE", "float", "DOUBLE", 12), ("DOUBLE", "float", "DOUBLE", WILD)]
-    all_types += [("TEXT", "text", "TEXT", 40)] * 3 + [("DATE", "date", "DATE", 12), ("DATE", "date", "DATE", WILD)]
-    all_types += [("TIMESTAMP", "ts", "TIMESTAMP", 20), ("TIMESTAMP", "ts", "TIMESTAMP", WILD)]
-    chosen = chance.sample(all_types, chance.randint(3, 10))
-    return [Column(chance, f"{kind[0]}{at}", declared, kind, theirs, bits) for at, (declared, kind, theirs, bits) in enumerate(chosen)]
-
-
-class Round:
-    """Tables by a seed, at both, and statements over them."""
-
-    def __init__(self, seed, number, server, reference):
-        self.chance = random.Random(f"{seed}-{number}")
-        self.large = self.chance.random() < 0.12
-        self.server, self.reference = server, reference
-        self.tables, self.literals = {}, collections.defaultdict(list)
-        for at in range(self.chance.randint(2, 4)):
-            self.make(f"t{at}")
-        self.statements = Statements(self.chance, self.tables, self.literals)
-        for name in self.tables:
-            for _ in range(self.chance.randrange(4)):
-                self.change(name)
-
-    def both(self, statement):
-        """A statement that writes, at the reference as it went at the server."""
-        state, told = self.server.ask(statement)
-        if state == "failed":
-            raise Ended(f"{statement}: {told}")
-        if state == "rows" and self.reference.ask(statement)[0] != "rows":
-            raise Apart(f"only Basalt takes it: {statement}")
-
-    def make(self, name):
-        chance = self.chance
-        rows = chance.choice([0, 1, 7, 60, 400, 400, 3_000])
-        if name == "t0":
-            rows = 70_000 if self.large else chance.choice([60, 400])
-        columns = columns_of(chance)
-        ids = list(range(1, rows + 1))
-        if chance.random() < 0.5:
-            chance.shuffle(ids)
-        data = [[None if value is None else column.quoted(value) for value in column.values(rows)] for column in columns]
-        for column in columns:
-            shown = [value for value in column.values(6) if value is not None and value == value]
-            self.literals[column.kind] += map(column.literal, shown)
-            # Of a NULL day DuckDB's extract is a float.
-            if column.kind not in ("date", "ts"):
-                self.literals[column.kind].append((f"CAST(NULL AS {column.theirs if column.kind == 'int' else column.declared})", 1))
-        refers = name != "t0" and chance.random() < 0.5
-        names = ["id", *(column.name for column in columns), *(["ref"] if refers else [])]
-        if refers:
-            data.append([None if chance.random() < 0.1 else str(chance.randint(1, 80)) for _ in ids])
-        reference = ", ref BIGINT REFERENCES t0 (id)" if refers else ""
-        ours = ", ".join(f"{column.name} {column.declared}" for column in columns)
-        theirs = ", ".join(f"{column.name} {column.theirs}" for column in columns)
-        self.server.ask(f"DROP TABLE IF EXISTS {name}")
-        state, told = self.server.ask(f"CREATE TABLE {name} (id BIGINT NOT NULL, {ours}{reference})")
-        assert state == "rows", told
-        self.reference.connection.execute(f"CREATE OR REPLACE TABLE {name} (id BIGINT, {theirs}{', ref BIGINT' if refers else ''})")
-        plain = {at + 1 for at, column in enumerate(columns) if column.kind in ("int", "dec", "bool")} | {0, len(columns) + 1}
-        plain |= {at + 1 for at, column in enumerate(columns) if column.kind == "float"}
-        lines, quoted = [], []
-        for row in zip(map(str, ids), *data):
-            quoted.append(json.dumps(dict(zip(names, row))))
-            fields = (
-                f'"{key}": {value if at in plain and value not in ("nan", "inf", "-inf") else json.dumps(value)}'
-                for at, (key, value) in enumerate(zip(names, row))
-                if value is not None
-            )
-            lines.append("{" + ", ".join(fields) + "}")
-        cuts = sorted({0, rows, *(chance.randrange(rows + 1) for _ in range(chance.randrange(4)))})
-        for first, last in zip(cuts, cuts[1:]):
-            self.server.load(name, lines[first:last])
-            self.reference.load(name, names, quoted[first:last])
-        if chance.random() < 0.2 and any(column.kind == "text" for column in columns):
-            # Bytes come from an UPDATE alone: JSON has none.
-            for asked in (self.server.ask, self.reference.ask):
-                asked(f"ALTER TABLE {name} ADD COLUMN x BYTEA")
-            self.both(f"UPDATE {name} SET x = CAST(CAST(id % 5 AS TEXT) AS BYTEA) WHERE id % 3 > 0")
-            columns.append(Column(chance, "x", "BYTEA", "blob", "BLOB", 8))
-            self.literals["blob"].append(("CAST('2' AS BYTEA)", 8))
-        scope = [leaf("int", "id", 17), *(leaf(column.kind, column.name, column.bits) for column in columns)]
-        if refers:
-            scope.append(leaf("int", "ref", 7))
-        self.tables[name] = Relation(Term("", [name]), scope, [scope[0]], rows)
-        self.literals["int"] += [("0", 1), ("1", 1), ("3", 2)]
-        for kind, text in ("bool", "true"), ("dec", "1.5"), ("float", "CAST(0.5 AS DOUBLE)"), ("text", "'a'"), ("blob", "CAST('1' AS BYTEA)"):
-            self.literals[kind].append((text, 2))
-        self.literals["date"].append(("DATE '2020-02-29'", 12))
-        self.literals["ts"].append(("TIMESTAMP '2020-02-29 12:00:00'", 12))
-
-    def change(self, name):
-        """Rows are deleted or updated, at both."""
-        scope = self.tables[name].scope
-        where = self.statements.expression("bool", scope, 2)
-        if self.chance.random() < 0.5:
-            self.both(f"DELETE FROM {name} WHERE {where} AND id % 3 <> 0")
-            return
-        # A float may be one of 32 bits there alone.
-        column = self.chance.choice([term for term in scope[1:] if term.kind != "float"] or scope[:1])
-        if column is not scope[0]:
-            value = self.statements.expression(column.kind, scope, 2)
-            self.both(f"UPDATE {name} SET {column} = {value if column.bits < 64 else column} WHERE {where}")
-
-    def drop(self):
-        for name in reversed(self.tables):
-            self.server.ask(f"DROP TABLE {name}")
-
-
-# Answers
 
 
 def plain(value):
@@ -447,6 +237,9 @@ class Judge:
             if any(re.search(pattern, statement) for pattern, excused in EXCUSED if excused == how):
                 self.counts["excused"] += 1
                 return
+            # A connection that closes may be the server's end, which takes a moment.
+            if how == "failed" and self.server.connection.closed:
+                time.sleep(1)
             if self.server.process.poll() is not None:
                 self.report(statement, where, how, ours, theirs, "")
                 raise Ended("the server ended")
@@ -566,7 +359,8 @@ def main():
                 if time.monotonic() > told + 60:
                     told = time.monotonic()
                     both = sum(judge.counts[how] for how in ("same", *WRONG))
-                    print(f"{asked:,} statements, {asked / (told - started):.0f} a second, {both / asked:.1%} answered by both", flush=True)
+                    rate = asked / (told - started)
+                    print(f"{asked:,} statements, {rate:.0f} a second, {both / asked:.1%} answered by both", flush=True)
         finally:
             judge.server.stop()
         panics = [line for line in server.log.read_text(errors="replace").splitlines() if "panicked" in line]

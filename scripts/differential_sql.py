@@ -1,256 +1,14 @@
-"""Random statements with their types: what scripts/differential.py asks.
-
-A statement is a tree of terms. Most templates below are valid in Basalt and in DuckDB, and mean the same; what differs by a decision
-(docs/src/sql/semantics.md) is left out, each with its reason.
-"""
+"""Random statements with their types: what scripts/differential.py asks. A statement is a tree of terms."""
 
 import dataclasses
+
+from differential_terms import AGGREGATES, ATOMS, CHOICES, COMPARED, FIELDS, KINDS, LIMIT, TEMPLATES, UNITS, WILD
+from differential_terms import Term, leaf, listed, most, optional
 
 # Pairs of rows that a join may look at.
 PAIRS = 200_000
 # Rows of an answer, about.
 ANSWER = 1_500
-# Bits of what is never added up: the extremes of a type, NaN, the year 1.
-WILD = 9_999
-LIMIT = {"int": 62, "dec": 38, "float": 60, "text": 400, "date": 30, "ts": 30}
-KINDS = ["bool", "int", "int", "int", "dec", "float", "text", "text", "date", "ts"]
-COMPARED = [*KINDS, "blob"]
-
-
-@dataclasses.dataclass
-class Term:
-    """A piece of SQL. Its kind is that of its value, or "?" of what may be left out, "," of a list, "" of anything else.
-
-    bits says how large a value may be: bits of an integer or float, digits of a decimal, characters of a text. A constant term has
-    no column. A loose one is shown, and never compared, combined or ordered by: it depends on the order in which floats are added,
-    or has all 38 digits of decimals, which have no common type with others.
-    """
-
-    kind: str
-    pieces: list
-    bits: int = 8
-    constant: bool = True
-    loose: bool = False
-    columns: list = None
-    ordered: bool = False
-    rows: int = 0
-
-    def __str__(self):
-        if self.kind == ",":
-            return ", ".join(map(str, self.pieces))
-        return "".join(map(str, self.pieces))
-
-
-def leaf(kind, text, bits=8, constant=False, loose=False):
-    return Term(kind, [text], bits, constant, loose)
-
-
-def optional(*pieces):
-    return Term("?", list(pieces))
-
-
-def listed(terms):
-    return Term(",", list(terms))
-
-
-def smaller(term):
-    """Trees with one piece less, or a simpler one; large cuts first."""
-    if term.kind == "?" and term.pieces:
-        yield Term("?", [])
-    elif term.kind == "," and len(term.pieces) > 1:
-        for at in range(len(term.pieces)):
-            yield dataclasses.replace(term, pieces=term.pieces[:at] + term.pieces[at + 1 :])
-    elif term.kind not in ("?", ",", "", "leaf"):
-        yield from (other for other in inside(term) if other.kind == term.kind)
-        if term.kind != "query" and len(term.pieces) > 1:
-            yield leaf(term.kind, "NULL")
-    for at, piece in enumerate(term.pieces):
-        if isinstance(piece, Term):
-            for other in smaller(piece):
-                yield dataclasses.replace(term, pieces=[*term.pieces[:at], other, *term.pieces[at + 1 :]])
-
-
-def inside(term):
-    for piece in term.pieces:
-        if isinstance(piece, Term):
-            yield piece
-            yield from inside(piece)
-
-
-def most(*bits):
-    return max(bits)
-
-
-def total(*bits):
-    return sum(bits)
-
-
-def carried(*bits):
-    return max(bits) + 1
-
-
-# By kind: templates, and the bits of their value by those of their holes of the same kind. {a} is of any kind, the same in all
-# holes; {n} a small number, {p} one from 1, {l} a literal text, {pattern} one of LIKE.
-# Not here, by decision: `^`, CAST of floats and decimals to integers without trunc (truncates or rounds), floats as texts (`1e20`),
-# substring from 0 or from the end, times of interval literals as dates, medians of decimals, reverse of what is not code points.
-SAME = [
-    ("CASE WHEN {bool} THEN {k} ELSE {k} END", most),
-    ("CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} END", most),
-    ("coalesce({k}, {k})", most),
-    ("nullif({k}, {k})", lambda a, b: a),
-    ("greatest({k}, {k})", most),
-    ("least({k}, {k})", most),
-]
-CHOICES = ("CASE", "coalesce", "greatest", "least")
-TEMPLATES = {
-    "bool": [
-        *((f"{{a}} {op} {{a}}", most) for op in ("=", "=", "<>", "<", "<=", ">", ">=")),
-        *((f"{{a}} IS {op}", most) for op in ("NULL", "NOT NULL")),
-        *((f"{{a}} IS {op} FROM {{a}}", most) for op in ("DISTINCT", "NOT DISTINCT")),
-        *((f"{{a}} {no}BETWEEN {{a}} AND {{a}}", most) for no in ("", "NOT ")),
-        *((f"{{a}} {no}IN ({{a}}, {{a}}, {{a}})", most) for no in ("", "", "NOT ")),
-        *((f"{{bool}} {op} {{bool}}", most) for op in ("AND", "AND", "AND", "OR", "OR", "OR")),
-        *((f"{{bool}} IS {op}", most) for op in ("TRUE", "NOT FALSE", "NOT TRUE")),
-        ("NOT {bool}", most),
-        ("NOT {bool}", most),
-        *((f"{{text}} {op} {{pattern}}", most) for op in ("LIKE", "NOT LIKE", "ILIKE")),
-        ("starts_with({text}, {l})", most),
-        ("contains({text}, {l})", most),
-        ("{int} % {p} = {n}", most),
-        ("date_trunc({unit}, {ts}) = date_trunc({unit}, {ts})", most),
-        ("extract({field} FROM {date}) = {n}", most),
-        *((mixed, most) for mixed in ("{int} < {float}", "{dec} = {int}", "{float} >= {dec}", "{date} <= {ts}", "{ts} = {date}")),
-        ("CASE WHEN {bool} THEN {bool} ELSE {bool} END", most),
-        ("coalesce({bool}, {bool})", most),
-    ],
-    "int": [
-        ("{int} + {int}", carried),
-        ("{int} - {int}", carried),
-        ("{int} * {int}", total),
-        ("{int} % {p}", lambda a: 4),
-        ("{int} // {p}", lambda a: a),
-        ("0 - {int}", carried),
-        ("abs({int})", carried),
-        ("length({text})", lambda: 12),
-        ("strpos({text}, {l})", lambda: 12),
-        ("extract({field} FROM {date})", lambda: 14),
-        ("extract({field} FROM {ts})", lambda: 14),
-        ("date_diff('day', {date}, {date})", lambda: 22),
-        ("{date} - {date}", lambda: 22),
-        ("CAST({bool} AS BIGINT)", lambda: 1),
-        ("TRY_CAST({text} AS BIGINT)", lambda: 64),
-        ("{int} & {n}", lambda a: 3),
-        ("ascii({text})", lambda: 21),
-    ],
-    "dec": [
-        ("{dec} + {dec}", total),
-        ("{dec} - {dec}", total),
-        ("{dec} * {dec}", total),
-        ("-{dec}", carried),
-        ("abs({dec})", carried),
-        ("CAST({int} AS DECIMAL(20, 2))", lambda: 20),
-        ("CASE WHEN {bool} THEN {int} ELSE {dec} END", lambda a: a + 20 if a < 17 else WILD),
-        ("coalesce({dec}, {int})", lambda a: a + 20 if a < 17 else WILD),
-        ("CAST({dec} AS DECIMAL(20, 1))", lambda a: 20 if a < 19 else WILD),
-        ("round({dec}, 1)", lambda a: a if a < 19 else WILD),
-    ],
-    "float": [
-        ("{float} + {float}", carried),
-        ("{float} - {float}", carried),
-        ("{float} * {float}", total),
-        ("{float} / NULLIF({float}, 0)", lambda a, b: a + 10),
-        ("{int} / NULLIF({int}, 0)", lambda: 62),
-        ("{dec} / NULLIF({dec}, 0)", lambda: 62),
-        ("CAST({int} AS DOUBLE)", lambda: 62),
-        ("CASE WHEN {bool} THEN {int} ELSE {float} END", lambda a: 62),
-        ("coalesce({int}, {float})", lambda a: 62),
-        ("{int} + {float}", lambda a: 62),
-        ("CAST({dec} AS DOUBLE)", lambda: 62),
-        ("sqrt(abs({float}))", most),
-        ("floor({float})", most),
-        ("ceil({float})", most),
-        ("-{float}", most),
-    ],
-    "text": [
-        ("upper({text})", most),
-        ("lower({text})", most),
-        ("substring({text}, {p}, {n})", most),
-        ("left({text}, {n})", most),
-        ("right({text}, {n})", most),
-        ("replace({text}, {l}, {l})", lambda a: a * 4),
-        ("trim({text})", most),
-        ("ltrim({text}, {l})", most),
-        ("lpad({text}, {p}, '*')", carried),
-        ("rpad({text}, {p}, 'ab')", carried),
-        ("{text} || {text}", total),
-        ("concat({text}, {text})", total),
-        ("concat_ws('-', {text}, {text})", lambda a, b: a + b + 1),
-        ("repeat({text}, {n})", lambda a: a * 5),
-        ("reverse({text})", most),
-        ("split_part({text}, 'a', {p})", most),
-        ("CAST({int} AS TEXT)", lambda: 20),
-        ("CAST({bool} AS TEXT)", lambda: 5),
-        ("CAST({date} AS TEXT)", lambda: 10),
-        ("CAST({ts} AS TEXT)", lambda: 26),
-        ("strftime({ts}, '%Y-%m %H')", lambda: 13),
-        ("dayname({date})", lambda: 9),
-    ],
-    "date": [
-        ("{date} + {n}", most),
-        ("{date} - {p}", most),
-        ("CAST({ts} AS DATE)", lambda: 20),
-        ("last_day({date})", most),
-        ("make_date(2020, {p}, {p})", lambda: 20),
-    ],
-    "ts": [
-        ("date_trunc({unit}, {ts})", most),
-        ("date_trunc({unit}, {date})", lambda: 20),
-        ("{ts} + INTERVAL '90 minutes'", most),
-        ("{ts} - INTERVAL '1 month'", most),
-        ("CAST({date} AS TIMESTAMP)", lambda: 20),
-        ("CASE WHEN {bool} THEN {date} ELSE {ts} END", lambda a: 20),
-    ],
-    "blob": [],
-}
-for kind, templates in TEMPLATES.items():
-    if kind not in ("bool", "blob"):
-        templates += [(text.replace("{k}", f"{{{kind}}}"), bits) for text, bits in SAME]
-
-# Conditions without conditions in them.
-ATOMS = [template for template in TEMPLATES["bool"] if "{bool}" not in template[0]]
-
-# Aggregates by kind: the template, the most bits that a hole of its kind may have, bits of the answer, whether it is loose.
-AGGREGATES = {
-    "bool": [("bool_and({bool})", 99, 1, False), ("bool_or({bool})", 99, 1, False)],
-    "int": [
-        ("count(*)", 99, 22, False),
-        ("count({a})", 99, 22, False),
-        ("count(DISTINCT {a})", 99, 22, False),
-        ("sum({int})", 40, 62, False),
-        ("sum(DISTINCT {int})", 40, 62, False),
-        ("bit_or({int})", 62, 62, False),
-    ],
-    "dec": [("sum({dec})", 30, 38, True)],
-    "float": [
-        ("avg({int})", 62, WILD, True),
-        ("avg({dec})", 30, WILD, True),
-        ("avg({float})", 40, WILD, True),
-        ("sum({float})", 40, WILD, True),
-        ("stddev({int})", 20, WILD, True),
-        ("var_pop({float})", 20, WILD, True),
-        ("median({int})", 50, WILD, True),
-        ("quantile_cont({float}, 0.25)", 40, WILD, True),
-    ],
-    "text": [("string_agg({text}, ',' ORDER BY {again})", 40, WILD, False)],
-    "date": [],
-    "ts": [],
-}
-for kind, templates in AGGREGATES.items():
-    if kind != "bool":
-        templates += [(f"{name}({{{kind}}})", WILD, None, False) for name in ("min", "max")]
-
-UNITS = ["'day'", "'week'", "'month'", "'quarter'", "'year'"]
-FIELDS = ["year", "month", "day", "dow", "doy", "quarter", "week"]
 
 
 @dataclasses.dataclass
@@ -342,10 +100,13 @@ class Statements:
                 case _:
                     inner = same if part == "a" else part
                     term = self.expression(inner, scope, depth - 1, nested)
-                    # What is computed from a value must not be wild; what is compared may.
-                    most = LIMIT.get(inner, WILD) if limit is None else limit
+                    # What is computed from a value must not be wild; what is compared may. Integers beside decimals are small, for sums
+                    # have 38 digits in DuckDB, which leave none behind the point.
+                    allowed = LIMIT.get(inner, WILD) if limit is None else limit
+                    if inner == "int" and "{dec}" in template:
+                        allowed = 40
                     free = part == "a" or inner == kind and limit is None
-                    if not free and term.bits > most:
+                    if not free and term.bits > allowed:
                         term = leaf(inner, self.tame(inner), 8, True)
                     pieces.append(term)
                     constant = constant and term.constant
@@ -422,9 +183,10 @@ class Statements:
         plain = [term for term in scope if not term.loose]
         if not plain:
             return None
-        partition = optional("PARTITION BY ", listed(self.chance.sample(plain, min(len(plain), self.chance.choice([1, 1, 2])))), " ")
-        partition = partition if self.maybe(0.7) else Term("", [""])
+        parts = self.chance.sample(plain, min(len(plain), self.chance.choice([1, 1, 2])))
+        partition = optional("PARTITION BY ", listed(parts), " ") if self.maybe(0.7) else Term("", [""])
         order = self.chance.sample(plain, 1)
+        plain_order = order[0]
         total_order = bool(unique) and self.maybe(0.7)
         if total_order:
             order += unique
@@ -445,9 +207,10 @@ class Statements:
             column = self.expression(kind, scope, 1)
             bits, loose = column.bits, False
             after = self.chance.choice(["", ", 2"])
-            call = self.chance.choice([("lag(", after), ("lead(", after), ("first_value(", ""), ("last_value(", ""), ("nth_value(", ", 2")])
-            call = Term("", [call[0], column, call[1] + ")"])
-        elif value is None or "DISTINCT" in str(value) or "string_agg" in str(value) or "median" in str(value) or "quantile" in str(value):
+            name = self.chance.choice(["lag", "lead", "first_value", "last_value", "nth_value"])
+            after = {"nth_value": ", 2", "first_value": "", "last_value": ""}.get(name, after)
+            call = Term("", [f"{name}(", column, f"{after})"])
+        elif value is None or any(name in str(value) for name in ("DISTINCT", "string_agg", "median", "quantile")):
             return None
         else:
             call, bits, loose = Term("", [value]), value.bits, value.loose
@@ -458,6 +221,8 @@ class Statements:
                 frame = optional(f" ROWS BETWEEN {edges[first]} AND {last}")
             elif self.maybe(0.3):
                 order = Term("", [""])
+            elif plain_order.kind == "int" and plain_order.bits < 40 and not total_order:
+                frame = optional(" RANGE BETWEEN 3 PRECEDING AND " + self.chance.choice(["CURRENT ROW", "10 FOLLOWING"]))
         return Term(kind, [call, " OVER (", partition, order, frame, ")"], bits, False, loose)
 
     def direction(self):
@@ -474,17 +239,30 @@ class Statements:
         )
 
     def source(self, depth):
-        """A table, a query in parentheses, or a join of two of them."""
+        """A table, a query in parentheses, values, what recursion makes, or a join of some."""
         if depth > 0 and self.maybe(0.15):
             query, alias = self.query(depth - 1), self.name("q")
             scope = [dataclasses.replace(term, pieces=[f"{alias}.{term.pieces[0]}"]) for term in query.columns]
             return Relation(Term("", ["(", query, f") AS {alias}"]), scope, [], ANSWER)
-        left = self.table()
+        left = self.table() if self.maybe(0.95) else self.made()
         while depth > 0 and self.maybe(0.4):
             right = self.source(0) if self.maybe(0.9) else self.source(depth - 1)
             left = self.joined(left, right) or left
             depth -= 1
         return left
+
+    def made(self):
+        """Rows of the statement's own."""
+        alias = self.name("v")
+        if self.maybe(0.5):
+            more = f"SELECT n + {self.chance.randint(1, 3)} FROM r WHERE n < 20"
+            number = leaf("int", f"{alias}.n", 5)
+            text = f"(WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL {more}) SELECT n FROM r) AS {alias}"
+            return Relation(Term("", [text]), [number], [number], 20)
+        kinds = [self.chance.choice(KINDS) for _ in range(2)]
+        rows = listed(Term("", ["(", listed(self.literal(kind) for kind in kinds), ")"]) for _ in range(4))
+        scope = [leaf(kind, f"{alias}.v{at}", WILD) for at, kind in enumerate(kinds)]
+        return Relation(Term("", ["(VALUES ", rows, f") AS {alias}(v0, v1)"]), scope, [], 4)
 
     def joined(self, left, right):
         pairs = left.rows * right.rows
@@ -496,7 +274,8 @@ class Statements:
                 by = own, other
                 break
         if right.unique and self.maybe(0.4) or pairs > PAIRS:
-            own = self.column("int", left.scope)
+            refers = [term for term in left.scope if str(term).endswith(".ref")]
+            own = self.chance.choice(refers) if refers and self.maybe(0.7) else self.column("int", left.scope)
             by = (own, right.unique[0]) if own and len(right.unique) == 1 else None
         single = by and len(right.unique) == 1 and by[1] is right.unique[0]
         if not by and pairs > PAIRS // 10 or not single and pairs > PAIRS:
@@ -504,7 +283,8 @@ class Statements:
         both = [*left.scope, *right.scope]
         if " JOIN " in str(right.term) and not str(right.term).startswith("("):
             right.term = Term("", ["(", right.term, ")"])
-        word = self.chance.choice(["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
+        words = ["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]
+        word = self.chance.choice(words)
         if not by and self.maybe(0.3):
             return Relation(Term("", [left.term, optional(" CROSS JOIN ", right.term)]), both, self.unique(left, right), pairs)
         if by and self.maybe(0.85):
@@ -536,7 +316,8 @@ class Statements:
         windows = []
         grouped = self.maybe(0.35) or source.rows > ANSWER and self.maybe(0.5)
         if grouped:
-            keys = [self.expression(self.kind(scope), scope, self.chance.choice([0, 0, 0, 1, 2])) for _ in range(self.chance.choice([0, 1, 1, 2, 3]))]
+            depths = self.chance.choices([0, 0, 0, 1, 2], k=self.chance.choice([0, 1, 1, 2, 3]))
+            keys = [self.expression(self.kind(scope), scope, depth_of) for depth_of in depths]
             keys = [key for key in keys if not key.constant]
             scope, unique = list(keys), list(keys)
             for kind in dict.fromkeys([*wanted, self.kind(scope)]):
@@ -605,7 +386,9 @@ class Statements:
         if exact and (query.rows > ANSWER or self.maybe(0.4)):
             order = list(range(1, len(query.columns) + 1))
             self.chance.shuffle(order)
-            pieces = [query, " ORDER BY ", Term("", [", ".join(f"{at}{self.direction()}" for at in order)])]
+            form = self.chance.choice(["{}", "c{}"])
+            keys = ", ".join(form.format(at if form == "{}" else at - 1) + self.direction() for at in order)
+            pieces = [query, f" ORDER BY {keys}"]
             if query.rows > ANSWER or self.maybe(0.4):
                 pieces.append(optional(f" LIMIT {self.chance.choice([0, 1, 5, 20, 100])}"))
                 if self.maybe(0.3):
