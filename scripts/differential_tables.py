@@ -13,6 +13,8 @@ from differential_terms import WILD, Term, leaf
 
 WORDS = ["", "a", "ab", "abc", "Ab", "b", "ba", "aab", " a", "a b", "12", "-7", "0", "%", "_x", "it's", "ä", "Ñandú", "日本", "😀x"]
 WORDS.append("x" * 40)
+# Floats that JSON has no numbers for.
+NOT_JSON = ("nan", "inf", "-inf")
 # What every round may compare with: kind, text, bits.
 LITERALS = [("int", "0", 1), ("int", "1", 1), ("int", "3", 2), ("bool", "true", 1), ("dec", "1.5", 2), ("text", "'a'", 1)]
 LITERALS += [("float", "CAST(0.5 AS DOUBLE)", 2), ("blob", "CAST('1' AS BYTEA)", 1), ("blob", "CAST('2' AS BYTEA)", 1)]
@@ -168,7 +170,8 @@ class Round:
             self.literals[column.kind] += map(column.literal, shown)
             # Of a NULL day DuckDB's extract is a float.
             if column.kind not in ("date", "ts"):
-                self.literals[column.kind].append((f"CAST(NULL AS {column.theirs if column.kind == 'int' else column.declared})", 1))
+                of = column.theirs if column.kind == "int" else column.declared
+                self.literals[column.kind].append((f"CAST(NULL AS {of})", column.bits if column.kind == "dec" else 1))
         ours = ["id BIGINT NOT NULL", *(f"{column.name} {column.declared}" for column in columns)]
         theirs = ["id BIGINT", *(f"{column.name} {column.theirs}" for column in columns)]
         scope = [leaf("int", "id", 17), *(leaf(column.kind, column.name, column.bits) for column in columns)]
@@ -195,12 +198,9 @@ class Round:
         lines, quoted = [], []
         for row in zip(*data.values()):
             quoted.append(json.dumps(dict(zip(data, row))))
-            fields = (
-                f'"{key}": {value if key in bare and value not in ("nan", "inf", "-inf") else json.dumps(value)}'
-                for key, value in zip(data, row)
-                if value is not None
-            )
-            lines.append("{" + ", ".join(fields) + "}")
+            fields = ((key, value) for key, value in zip(data, row) if value is not None)
+            shown = ((key, value if key in bare and value not in NOT_JSON else json.dumps(value)) for key, value in fields)
+            lines.append("{" + ", ".join(f'"{key}": {value}' for key, value in shown) + "}")
         chance, rows = self.chance, len(lines)
         cuts = sorted({0, rows, *(chance.randrange(rows + 1) for _ in range(chance.randrange(4)))})
         for first, last in zip(cuts, cuts[1:]):
