@@ -100,7 +100,7 @@ class Statements:
                 case _:
                     inner = same if part == "a" else part
                     term = self.expression(inner, scope, depth - 1, nested)
-                    # What is computed from a value must not be wild; what is compared may. Integers beside decimals are small, for sums
+                    # What is computed from a value must not be wild; what is compared may. Integers beside decimals are small: sums
                     # have 38 digits in DuckDB, which leave none behind the point.
                     allowed = LIMIT.get(inner, WILD) if limit is None else limit
                     if inner == "int" and "{dec}" in template:
@@ -209,7 +209,8 @@ class Statements:
             after = self.chance.choice(["", ", 2"])
             name = self.chance.choice(["lag", "lead", "first_value", "last_value", "nth_value"])
             after = {"nth_value": ", 2", "first_value": "", "last_value": ""}.get(name, after)
-            call = Term("", [f"{name}(", column, f"{after})"])
+            nulls = " IGNORE NULLS" if self.maybe(0.2) and name != "nth_value" else ""
+            call = Term("", [f"{name}(", column, f"{after}{nulls})"])
         elif value is None or any(name in str(value) for name in ("DISTINCT", "string_agg", "median", "quantile")):
             return None
         else:
@@ -281,6 +282,9 @@ class Statements:
         if not by and pairs > PAIRS // 10 or not single and pairs > PAIRS:
             return None
         both = [*left.scope, *right.scope]
+        other = self.other_join(left, right, both) if self.maybe(0.15) and pairs <= PAIRS else None
+        if other:
+            return other
         if " JOIN " in str(right.term) and not str(right.term).startswith("("):
             right.term = Term("", ["(", right.term, ")"])
         words = ["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]
@@ -300,6 +304,34 @@ class Statements:
             return Relation(term, left.scope, left.unique, left.rows)
         rows = max(left.rows, right.rows) if single else pairs
         return Relation(term, both, self.unique(left, right), rows)
+
+    def other_join(self, left, right, both):
+        """A join USING, or to the nearest row, or to a row that is made of each, if these are such tables."""
+        tables = len(left.unique) == 1 and len(right.unique) == 1 and str(left.unique[0]).startswith("a")
+        tables = tables and str(right.unique[0]).startswith("a") and " JOIN " not in f"{left.term}{right.term}"
+        if not tables:
+            return None
+        form = self.chance.choice(["using", "asof", "lateral"])
+        if form == "using":
+            scope = [term for term in both if term is not right.unique[0]]
+            word = self.chance.choice(["JOIN", "LEFT JOIN"])
+            return Relation(Term("", [left.term, f" {word} ", right.term, " USING (id)"]), scope, left.unique, left.rows)
+        if form == "asof":
+            word = self.chance.choice(["ASOF JOIN", "ASOF LEFT JOIN"])
+            own, other = self.column("int", left.scope), right.unique[0]
+            on = [own, self.chance.choice([" >= ", " > ", " <= "]), other]
+            kind = self.kind(left.scope, COMPARED)
+            equal = self.column(kind, left.scope), self.column(kind, right.scope)
+            if all(equal):
+                on = [equal[0], " = ", equal[1], " AND ", *on]
+            return Relation(Term("", [left.term, f" {word} ", right.term, " ON ", *on]), both, left.unique, left.rows)
+        kind, alias = self.kind(right.scope), self.name("l")
+        value = self.aggregate(kind, right.scope, 1)
+        if value is None:
+            return None
+        inner = Term("", ["(SELECT ", value, " AS m FROM ", right.term, self.correlated(right, left.scope), f") AS {alias}"])
+        scope = [*left.scope, leaf(kind, f"{alias}.m", value.bits, False, value.loose)]
+        return Relation(Term("", [left.term, " CROSS JOIN LATERAL ", inner]), scope, left.unique, left.rows)
 
     def unique(self, left, right):
         return [*left.unique, *right.unique] if left.unique and right.unique else []
@@ -365,8 +397,25 @@ class Statements:
         query.rows = ANSWER if grouped else source.rows
         return query
 
+    def first_rows(self, depth):
+        """DISTINCT ON: the first row for each value in a total order."""
+        source = self.source(depth)
+        if not source.unique or source.rows > ANSWER:
+            return self.select(depth)
+        key = self.expression(self.kind(source.scope), source.scope, self.chance.choice([0, 0, 1]))
+        items = [self.expression(self.kind(source.scope), source.scope, 1) for _ in range(2)]
+        if key.constant:
+            return self.select(depth)
+        where = optional(" WHERE ", self.expression("bool", source.scope, 2)) if self.maybe(0.5) else ""
+        order = listed(Term("", [term, self.direction()]) for term in [key, *source.unique])
+        columns = [leaf(item.kind, f"c{at}", item.bits, False, item.loose) for at, item in enumerate(items)]
+        parts = ["SELECT DISTINCT ON (", key, ") ", items[0], " AS c0, ", items[1], " AS c1 FROM ", source.term, where]
+        return Term("query", [*parts, " ORDER BY ", order], columns=columns)
+
     def query(self, depth):
         """A SELECT, or several that are combined, often in an order and with a limit."""
+        if self.maybe(0.03):
+            return self.first_rows(depth)
         if self.maybe(0.12):
             first = self.select(depth, exact=True)
             query = first

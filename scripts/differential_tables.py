@@ -119,7 +119,8 @@ def columns_of(chance):
     """Columns of a table by chance, behind its id."""
     all_types = [("BOOLEAN", "bool", "BOOLEAN", 1), ("TINYINT", "int", "BIGINT", 6), ("SMALLINT", "int", "BIGINT", 10)]
     all_types += [("INTEGER", "int", "BIGINT", 16), ("BIGINT", "int", "BIGINT", 30), ("TINYINT UNSIGNED", "int", "BIGINT", 8)]
-    all_types += [("INTEGER UNSIGNED", "int", "BIGINT", 5), ("BIGINT", "int", "BIGINT", 64), ("BIGINT UNSIGNED", "int", "UBIGINT", 64)]
+    all_types += [("INTEGER UNSIGNED", "int", "BIGINT", 5), ("BIGINT", "int", "BIGINT", 64)]
+    all_types += [("BIGINT UNSIGNED", "int", "UBIGINT", 64)]
     all_types += [(f"DECIMAL({p}, {s})", "dec", f"DECIMAL({p}, {s})", p) for p, s in ((5, 2), (9, 0), (12, 4), (18, 6), (30, 10))]
     all_types += [("REAL", "float", "DOUBLE", WILD), ("DOUBLE", "float", "DOUBLE", 12), ("DOUBLE", "float", "DOUBLE", WILD)]
     all_types += [("TEXT", "text", "TEXT", 40)] * 3 + [("DATE", "date", "DATE", 12), ("DATE", "date", "DATE", WILD)]
@@ -211,8 +212,15 @@ class Round:
         """Rows are deleted or updated, at both."""
         scope = self.tables[name].scope
         where = self.statements.expression("bool", scope, 2)
-        if self.chance.random() < 0.5:
+        form, other = self.chance.random(), self.chance.choice(list(self.tables))
+        if form < 0.35:
             self.both(f"DELETE FROM {name} WHERE {where} AND id % 3 <> 0")
+            return
+        if form < 0.45 and other != name:
+            self.both(f"DELETE FROM {name} USING {other} AS u WHERE {name}.id = u.id AND u.id % 7 = 2")
+            return
+        if form < 0.55:
+            self.both(f"INSERT INTO {name} (id) SELECT id + 1000000 FROM {other} WHERE id % 11 = 3 AND id < 1000000")
             return
         # A float may be one of 32 bits there alone.
         column = self.chance.choice([term for term in scope[1:] if term.kind != "float"] or scope[:1])

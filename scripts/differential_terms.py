@@ -88,8 +88,8 @@ def carried(*bits):
 # By kind: templates, and the bits of their value by those of their holes of the same kind. {a} is of any kind, the same in all
 # holes; {n} a small number, {p} one from 1, {l} a literal text, {pattern} one of LIKE.
 # Not here, by decision: `^`, CAST of floats and decimals to integers without trunc (truncates or rounds), floats as texts (`1e20`),
-# substring from 0 or from the end, dates and intervals as texts, medians of decimals, characters of several code points. Nor count_if,
-# which is NULL of no rows in DuckDB, and comparisons of rows, which take columns and literals alone.
+# substring from 0 or from the end, dates and intervals as texts, medians of decimals, characters of several code points. Nor
+# count_if, which is NULL of no rows in DuckDB, and comparisons of rows, which take columns and literals alone.
 SAME = [
     ("CASE WHEN {bool} THEN {k} ELSE {k} END", most),
     ("CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} END", most),
