@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 use datafusion::{
     common::{DFSchema, ScalarValue, tree_node::TreeNode as _},
     logical_expr::{
-        Case, Expr, ExprSchemable as _, cast,
+        Case, Expr, ExprSchemable as _, SortExpr, cast,
         type_coercion::other::get_coerce_type_for_case_expression,
         utils::{conjunction, disjunction},
     },
@@ -30,12 +30,17 @@ pub(crate) fn alike(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     changed
 }
 
-/// Whether there is a CASE among these that looks at rows. The planner asks the list of an IN for its values without rows,
-/// and takes what a CASE says then for what it always says.
+/// Whether there is a CASE among these that looks at rows, or a subquery, of which a CASE may be made. The planner asks the
+/// list of an IN for its values without rows, and takes what a CASE says then for what it always says.
 pub(crate) fn is_choice(list: &[Expr]) -> bool {
     let chooses = |expr: &Expr| {
         let found = expr.exists(|part| {
-            Ok(matches!(part, Expr::Case(_)) && part.exists(|part| Ok(is_column(part))).unwrap_or(true))
+            let looks = |case: &Expr| case.exists(|part| Ok(is_column(part))).unwrap_or(true);
+            Ok(match part {
+                Expr::Case(_) => looks(part),
+                Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) => true,
+                _ => false,
+            })
         });
         found.unwrap_or(true)
     };
@@ -70,4 +75,15 @@ pub(crate) fn null_if(args: Vec<Expr>) -> Expr {
     };
     let when = (Box::new(own.clone().eq(other)), Box::new(Expr::Literal(ScalarValue::Null, None)));
     Expr::Case(Case { expr: None, when_then_expr: vec![when], else_expr: Some(Box::new(own)) })
+}
+
+/// Leaves out keys of an order that stand there before.
+pub(crate) fn once(order: &mut Vec<SortExpr>) {
+    let mut at = 0;
+    while at < order.len() {
+        match order[..at].iter().any(|before| before.expr == order[at].expr) {
+            true => drop(order.remove(at)),
+            false => at += 1,
+        }
+    }
 }

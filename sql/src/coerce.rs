@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
 use datafusion::{
     common::{DFSchema, JoinConstraint, Result},
     logical_expr::expr::Cast,
@@ -18,6 +18,28 @@ pub(crate) fn float_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) ->
     let first = floats.next()?;
     let float = if floats.all(|other| other == first) { first.clone() } else { DataType::Float64 };
     types.into_iter().any(DataType::is_decimal).then_some(float)
+}
+
+/// The timestamp that dates and timestamps become, where there are both, or timestamps of different units: DataFusion takes
+/// that of nanoseconds, which has no years after 2262.
+pub(crate) fn timestamp_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
+    let mut known = types.filter(|data_type| !data_type.is_null()).peekable();
+    let first = *known.peek()?;
+    let (mut has_timestamp, mut is_one) = (false, true);
+    for data_type in known {
+        match data_type {
+            DataType::Date32 => {}
+            DataType::Timestamp(_, None) => has_timestamp = true,
+            _ => return None,
+        }
+        is_one &= data_type == first;
+    }
+    (has_timestamp && !is_one).then_some(DataType::Timestamp(TimeUnit::Microsecond, None))
+}
+
+/// The type that values of a column become, where it is not the planner's to say: one of those above.
+fn common_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
+    float_of(types.clone()).or_else(|| timestamp_of(types))
 }
 
 /// The plan with floats where its inputs' decimals meet floats, and with one type of each column of a union, which the planner
@@ -60,7 +82,7 @@ fn union_of(mut union: Union) -> Result<LogicalPlan> {
     }
     let types =
         |column: usize| union.inputs.iter().map(move |input| input.schema().field(column).data_type());
-    let floats: Vec<_> = (0..columns).map(|column| float_of(types(column))).collect();
+    let floats: Vec<_> = (0..columns).map(|column| common_of(types(column))).collect();
     if floats.iter().all(Option::is_none) {
         return Ok(LogicalPlan::Union(union));
     }

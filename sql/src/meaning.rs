@@ -13,8 +13,8 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr,
-        Subquery, cast,
+        BinaryExpr, Case, Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator,
+        SortExpr, Subquery, cast,
         expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
         lit,
@@ -64,6 +64,11 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::Sort(mut sort) => {
                 nulls_apart(&mut sort.expr, &schema);
                 LogicalPlan::Sort(sort)
+            }
+            // Its first values have the order as it is written, and the plan none of a key that stands twice.
+            LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                on.sort_expr.iter_mut().for_each(choices::once);
+                LogicalPlan::Distinct(Distinct::On(on))
             }
             plan => plan,
         };
@@ -498,14 +503,23 @@ fn truth(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     true
 }
 
-/// Makes the decimals among expressions floats, where there is a float among them.
+/// Makes the decimals among expressions floats, where there is a float among them, and dates timestamps, where there is one.
 fn meet(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let types: Vec<_> = sides.iter().map(|side| side.get_type(schema).unwrap_or(DataType::Null)).collect();
-    let Some(float) = coerce::float_of(types.iter()) else { return false };
+    if let Some(float) = coerce::float_of(types.iter()) {
+        for (side, data_type) in sides.iter_mut().zip(&types) {
+            if data_type.is_decimal() {
+                let decimal = std::mem::take(&mut **side);
+                **side = cast(decimal, float.clone());
+            }
+        }
+        return true;
+    }
+    let Some(timestamp) = coerce::timestamp_of(types.iter()) else { return false };
     for (side, data_type) in sides.iter_mut().zip(&types) {
-        if data_type.is_decimal() {
-            let decimal = std::mem::take(&mut **side);
-            **side = cast(decimal, float.clone());
+        if !data_type.is_null() && *data_type != timestamp {
+            let time = std::mem::take(&mut **side);
+            **side = cast(time, timestamp.clone());
         }
     }
     true
