@@ -15,12 +15,9 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, PlanProperties,
-        ReplaceChildrenOptions, aggregates::AggregateExec, execution_plan::ChildrenPropertiesMode,
-        union::UnionExec,
+        ReplaceChildrenOptions, aggregates::AggregateExec, union::UnionExec,
     },
 };
-
-const RECOMPUTE: ReplaceChildrenOptions = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// The rule that comes before all others.
 #[derive(Debug)]
@@ -39,14 +36,12 @@ impl PhysicalOptimizerRule for HideConstants {
         let hide = |plan: Arc<dyn ExecutionPlan>| {
             let has_sets =
                 plan.downcast_ref::<AggregateExec>().is_some_and(|of| !of.group_expr().is_single());
-            if has_sets && plan.children().iter().any(|input| has_constants(input)) {
-                let inputs = plan.children().into_iter().map(hidden).collect();
-                return Ok(Transformed::yes(plan.replace_children(inputs, RECOMPUTE)?));
-            }
-            match plan.is::<UnionExec>() && plan.children().iter().any(|input| has_constants(input)) {
-                true => Ok(Transformed::yes(hidden(&plan))),
-                false => Ok(Transformed::no(plan)),
-            }
+            // A key may be a constant itself.
+            let is_hidden = match has_sets {
+                true => has_constants(&plan),
+                false => plan.is::<UnionExec>() && plan.children().into_iter().any(has_constants),
+            };
+            Ok(if is_hidden { Transformed::yes(hidden(&plan)) } else { Transformed::no(plan) })
         };
         plan.transform_up(hide).data()
     }
@@ -113,7 +108,7 @@ impl ExecutionPlan for Hidden {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, RECOMPUTE)
+        Ok(children.first().map_or(self.clone() as _, hidden))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
@@ -261,6 +261,15 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             changed |= meet(&mut sides, schema) | choices::alike(&mut sides, schema);
             transformed(Expr::Case(Case { expr, when_then_expr, else_expr }), changed)
         }
+        // Nanoseconds have no dates after 2262.
+        Expr::ScalarFunction(mut function)
+            if function.func.name() == "date_trunc"
+                && function.args.get(1).is_some_and(|of| of.get_type(schema).is_ok_and(is_date)) =>
+        {
+            let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
+            function.args[1] = cast(std::mem::take(&mut function.args[1]), timestamp);
+            Transformed::yes(Expr::ScalarFunction(function))
+        }
         Expr::ScalarFunction(mut function) if CHOICES.contains(&function.func.name()) => {
             let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
             let changed = meet(&mut sides, schema);
@@ -501,6 +510,10 @@ fn truth(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
         **side = cast(std::mem::take(&mut **side), wanted);
     }
     true
+}
+
+fn is_date(data_type: DataType) -> bool {
+    data_type == DataType::Date32
 }
 
 /// Makes the decimals among expressions floats, where there is a float among them, and dates timestamps, where there is one.

@@ -69,6 +69,7 @@ fn random_queries_are_answered_as_the_naive_evaluator_does() {
     let failure = seeds.into_par_iter().find_map_first(|seed| Some((seed, failure(seed, more, &asked)?)));
     println!("{} queries", asked.load(Ordering::Relaxed));
     if let Some((seed, (contents, query, difference))) = failure {
+        println!("seed {seed}: {difference}; it is made smaller");
         let (contents, query, difference) = shrink::shrink(contents, query, difference);
         panic!("{}", report(seed, &contents, &query, &difference));
     }

@@ -55,7 +55,8 @@ impl Evaluator<'_> {
 
     /// Answers the semi-joins of a query, which run before it, whatever it needs; false if one is uncertain.
     pub(super) fn prepare(&self, query: &Query) -> bool {
-        query.filter.iter().chain(&query.having).all(|filter| self.prepare_filter(filter))
+        // Each of them: what is uncertain is evaluated as well.
+        query.filter.iter().chain(&query.having).filter(|filter| !self.prepare_filter(filter)).count() == 0
     }
 
     fn prepare_filter(&self, filter: &Filter) -> bool {
