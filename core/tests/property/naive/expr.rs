@@ -98,7 +98,10 @@ impl Evaluator<'_> {
         let total = |values: &[Value]| match values {
             [Value::Float(_), ..] => {
                 let floats = || values.iter().map(|value| if let Value::Float(v) = value { *v } else { 0.0 });
-                Value::About(floats().sum(), floats().filter(|v| v.is_finite()).map(f64::abs).sum())
+                let magnitude: f64 = floats().filter(|v| v.is_finite()).map(f64::abs).sum();
+                // What comes near to the largest may be beyond it in another order.
+                let is_near = magnitude >= f64::MAX * (1.0 - 1e-9);
+                Value::About(floats().sum(), if is_near { f64::INFINITY } else { magnitude })
             }
             [Value::Decimal(_, scale), ..] => {
                 let sum =
