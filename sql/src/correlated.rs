@@ -2,6 +2,7 @@
 //! distinct values that it reads of the query around it: those values go down through the subquery's plan as columns
 //! (`dependent`), so that it is evaluated for all of them at once.
 
+mod around;
 mod dependent;
 mod keys;
 
@@ -19,6 +20,7 @@ use datafusion::{
     },
 };
 
+use self::around::Around;
 use crate::{error::Error, functions, limits};
 
 /// The plan without correlated subqueries; `None`: it has none.
@@ -134,42 +136,6 @@ struct Domain {
 struct Dependent {
     plan: LogicalPlan,
     keys: Vec<Column>,
-}
-
-/// The query around subqueries.
-struct Around {
-    /// With what was made of those before, beside its rows.
-    plan: LogicalPlan,
-    /// Without: what is joined leaves each row once, so that its values are the same. Were they read from the plan, each
-    /// subquery would read all before it once more.
-    alone: LogicalPlan,
-}
-
-impl Around {
-    fn new(plan: LogicalPlan) -> Self {
-        Self { alone: plan.clone(), plan }
-    }
-
-    /// The smaller one of the plans that has some columns.
-    fn with(&self, columns: &[Column]) -> &LogicalPlan {
-        let has_all = columns.iter().all(|column| self.alone.schema().has_column(column));
-        if has_all { &self.alone } else { &self.plan }
-    }
-
-    /// Adds a column.
-    fn add(&mut self, value: &Expr) -> Result<()> {
-        let with = |plan: &LogicalPlan| {
-            let columns = plan.schema().columns().into_iter().map(Expr::Column);
-            let all = columns.chain([value.clone()]).collect::<Vec<_>>();
-            LogicalPlanBuilder::from(plan.clone()).project(all)?.build()
-        };
-        let read = value.column_refs();
-        if read.iter().all(|column| self.alone.schema().has_column(column)) {
-            self.alone = with(&self.alone)?;
-        }
-        self.plan = with(&self.plan)?;
-        Ok(())
-    }
 }
 
 impl Names {

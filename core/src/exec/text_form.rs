@@ -8,12 +8,12 @@ use crate::{
     invariant::{Invariant, count, index},
 };
 
-/// Bytes of the longest text.
-const LONGEST: usize = 32;
+/// Bytes of a text that has a form.
+const FORM: usize = 32;
 /// Numbers, at most.
-const MOST: u64 = 1 << 31;
+const NUMBERS: u64 = 1 << 31;
 /// Numbers for each row, at most: a bit each says which there are.
-const MOST_OF_ROW: u64 = 16;
+const NUMBERS_OF_ROW: u64 = 16;
 
 /// Places and the bytes that texts have there.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Form {
         let mut shortest = usize::MAX;
         for text in sample {
             let bytes = text.as_bytes();
-            if bytes.len() > LONGEST {
+            if bytes.len() > FORM {
                 return None;
             }
             shortest = shortest.min(bytes.len());
@@ -52,7 +52,7 @@ impl Form {
             // Default: a text that is not longer has no other places.
             ranges.extend(bytes.get(ranges.len()..).unwrap_or_default().iter().map(|byte| (*byte, *byte)));
         }
-        let most = MOST.min((rows as u64).saturating_mul(MOST_OF_ROW));
+        let most = NUMBERS.min((rows as u64).saturating_mul(NUMBERS_OF_ROW));
         let mut places = Vec::with_capacity(ranges.len());
         let mut weight = 1_u64;
         for (place, (low, high)) in ranges.iter().enumerate().rev() {
@@ -273,7 +273,7 @@ mod tests {
         assert!(form(&["00000000", "99999999"]).is_none());
         assert!(Form::of(["0000", "9999"].into_iter(), 100).is_none());
         assert!(Form::of(["0000", "9999"].into_iter(), 1000).is_some());
-        assert!(form(&[&"x".repeat(LONGEST + 1)]).is_none());
+        assert!(form(&[&"x".repeat(FORM + 1)]).is_none());
         assert!(form(&[]).is_none());
         assert!(form(&[""]).is_none());
     }
