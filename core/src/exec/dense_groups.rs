@@ -8,7 +8,7 @@ use super::{
     control::{Control, Held},
     parted_groups::PartGroups,
     partitioned::{Field, Piece, Record},
-    records::of_block,
+    records::{add_float, float_sum},
     totals::Totals,
 };
 use crate::{
@@ -29,8 +29,9 @@ pub(super) fn groups(
     control: &Control,
 ) -> Result<Option<PartGroups>> {
     let mut records = Records { part, pieces, width: record.width, low: 0, control };
-    let most = PLACES_OF_RECORD * pieces.iter().map(|piece| records.of(piece).len()).sum::<usize>();
-    if record.rest.is_some() || most == 0 {
+    let all = pieces.iter().map(|piece| records.of(piece).len()).sum::<usize>();
+    let most = PLACES_OF_RECORD * all;
+    if record.rest.is_some() || all == 0 {
         return Ok(None);
     }
     let (mut low, mut high) = (u64::MAX, 0);
@@ -47,7 +48,10 @@ pub(super) fn groups(
     records.low = low;
     let places = index(high - low) + 1;
     let mut held = Held::new(control);
-    held.set(places * (size_of::<Sum>() + 2 * size_of::<i128>() * (1 + record.fields.len())))?;
+    let of_place = size_of::<Sum>() + 2 * size_of::<i128>() * (1 + record.fields.len());
+    // What holds the sums of fragments doubles as it grows.
+    let floats = record.fields.iter().filter(|field| keeps_sums && field.float.is_some()).count();
+    held.set(places * of_place + 2 * all * floats * size_of::<FragmentSum>())?;
     let mut rows = vec![0_u64; places];
     records.each(|place, _| rows[place] += 1)?;
     let taken: Vec<usize> = (0..places).filter(|place| rows[*place] > 0).collect();
@@ -55,11 +59,8 @@ pub(super) fn groups(
     let mut totals = Vec::with_capacity(record.fields.len());
     for (at, field) in record.fields.iter().enumerate() {
         let valid = record.valid.filter(|_| field.nullable).map(|word| (word, at));
-        let (of_field, mut of_fragments) = records.totals(field, valid, &rows)?;
+        let (of_field, mut of_fragments) = records.totals(field, valid, &rows, keeps_sums)?;
         totals.push(of_field.of_places(&taken));
-        if !keeps_sums {
-            of_fragments.clear();
-        }
         // They came fragment by fragment.
         of_fragments.sort_by_key(|sum| sum.group);
         let mut group = 0;
@@ -86,15 +87,8 @@ struct Records<'r, 'p> {
     control: &'r Control,
 }
 
-/// What the floats of a place come to in one fragment.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    /// In the block of the last, which is counted from 1 on.
-    own: f64,
-    block: u32,
-    /// In the blocks before it.
-    before: f64,
-}
+/// What the floats of a place come to in one fragment, as [`add_float`] has it.
+type Sum = [u64; 3];
 
 impl Records<'_, '_> {
     /// Calls `to` with each record and its place.
@@ -119,12 +113,13 @@ impl Records<'_, '_> {
     }
 
     /// What an argument comes to at each place, of which `rows` says how many rows it has; and its floats in each
-    /// fragment, by place. `valid` is the word and the bit that say whether it is not null.
+    /// fragment, by place, where they are wanted. `valid` is the word and the bit that say whether it is not null.
     fn totals(
         &self,
         field: &Field<'_, '_>,
         valid: Option<(usize, usize)>,
         rows: &[u64],
+        keeps_sums: bool,
     ) -> Result<(Totals<'static>, Vec<FragmentSum>)> {
         let counts = |words: &[u64]| valid.is_none_or(|(word, bit)| words[word] >> bit & 1 == 1);
         let filled = match valid {
@@ -167,16 +162,16 @@ impl Records<'_, '_> {
                     let end = ends[self.part] as usize;
                     self.in_range(piece, start..end, |place, words| {
                         if counts(words) {
-                            sums[place].add(f64::from_bits(words[float]), block);
+                            add_float(&mut sums[place], f64::from_bits(words[float]), block);
                         }
                     });
                     start = end;
                 }
-                for (place, sum) in sums.iter_mut().enumerate().filter(|(_, sum)| sum.block > 0) {
-                    let Sum { own, before, .. } = std::mem::take(sum);
-                    let sum = before + of_block(own);
+                // What has no rows there is 0.0, which adds nothing.
+                for (place, sum) in sums.iter_mut().enumerate() {
+                    let sum = float_sum(&std::mem::take(sum));
                     totals.floats[place] += sum;
-                    if sum != 0.0 {
+                    if keeps_sums && sum != 0.0 {
                         let (group, fragment) = (count(place), piece.fragment.id());
                         of_fragments.push(FragmentSum { group, fragment, sum });
                     }
@@ -184,17 +179,5 @@ impl Records<'_, '_> {
             }
         }
         Ok((totals, of_fragments))
-    }
-}
-
-impl Sum {
-    /// Adds a value: values of a block are added up in the order of their rows, then blocks in theirs.
-    #[inline]
-    fn add(&mut self, value: f64, block: u32) {
-        // Adding 0.0 is the same as adding nothing: sums that begin with 0.0 are never -0.0.
-        let (before, own) = if self.block == block { (0.0, self.own) } else { (of_block(self.own), 0.0) };
-        self.before += before;
-        self.own = own + value;
-        self.block = block;
     }
 }

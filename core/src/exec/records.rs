@@ -281,9 +281,7 @@ impl<'a> Field<'a, '_> {
             }));
         }
         if let Some(at) = self.floats {
-            let sum =
-                |record: &[u64]| f64::from_bits(record[at + 2]) + of_block(f64::from_bits(record[at + 1]));
-            totals.floats.extend(records.clone().map(sum));
+            totals.floats.extend(records.clone().map(|record| float_sum(&record[at..])));
         }
         if let Some(at) = self.extremes {
             let extremes = |record: &[u64]| (record[at].cast_signed(), record[at + 1].cast_signed());
@@ -298,9 +296,15 @@ pub(super) fn of_block(sum: f64) -> f64 {
     if sum.is_nan() { f64::NAN } else { sum }
 }
 
+/// What [`add_float`] has added up.
+#[inline]
+pub(super) fn float_sum(sum: &[u64]) -> f64 {
+    f64::from_bits(sum[2]) + of_block(f64::from_bits(sum[1]))
+}
+
 /// Adds a value: values of a block are added up in the order of their rows, then blocks in theirs.
 #[inline]
-fn add_float(sum: &mut [u64], value: f64, block: u64) {
+pub(super) fn add_float(sum: &mut [u64], value: f64, block: u64) {
     let is_first = sum[0] >> 32 != block;
     // Adding 0.0 is the same as adding nothing: sums that begin with 0.0 are never -0.0.
     let (before, own) =

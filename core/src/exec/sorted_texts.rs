@@ -8,7 +8,7 @@ use super::{
     control::{Control, Held},
     short_texts::ShortTexts,
     sorted_items::{Item, sort},
-    text_form::{Form, Used},
+    text_form::{Form, Sample, Used},
 };
 use crate::{
     encoding::TextColumn,
@@ -241,7 +241,9 @@ pub(super) fn hashed(
     }
     drop((table, short));
     control.check()?;
-    held.set(before + kept + 2 * all.size() + all.len() * (SORTED + 2 * size_of::<u32>()))?;
+    // Default: without a form there are no others.
+    let formed = used.as_ref().map_or(0, Used::sorted_bytes);
+    held.set(before + kept + 3 * all.size() + all.len() * (SORTED + 2 * size_of::<u32>()) + formed)?;
     let order = sorted(&all, control)?;
     let mut places = vec![0; all.len()];
     (0..).zip(&order).for_each(|(place, id)| places[*id as usize] = place);
@@ -253,7 +255,6 @@ pub(super) fn hashed(
         }
         None => (others.collect(), None),
     };
-    held.set(held.bytes() + in_order.size())?;
     // Default: where there are no texts, all rows are null.
     let place = |other: u32| places.get(other as usize).copied().unwrap_or(0);
     for map in &mut maps {
@@ -293,23 +294,24 @@ const SAMPLED_COLUMNS: usize = 16;
 
 /// The form that a sample of the texts has.
 fn sampled(columns: &[&Column], control: &Control) -> Result<Option<Form>> {
-    let rows = columns.iter().map(|column| looked_up(column).0.rows()).sum();
-    let mut batches = Vec::new();
+    let all = columns.iter().map(|column| looked_up(column).0.rows()).sum();
+    let mut sample = Sample::default();
     for column in columns.iter().step_by(columns.len().div_ceil(SAMPLED_COLUMNS).max(1)) {
         control.check()?;
         let (texts, is_dictionary) = looked_up(column);
-        let all = texts.rows().div_ceil(BATCH_ROWS);
-        for batch in (0..all).step_by(all.div_ceil(SAMPLED).max(1)) {
+        let batches = texts.rows().div_ceil(BATCH_ROWS);
+        for batch in (0..batches).step_by(batches.div_ceil(SAMPLED).max(1)) {
             let start = batch * BATCH_ROWS;
             let rows = (texts.rows() - start).min(BATCH_ROWS);
             let valid = if is_dictionary { None } else { column.validity_words(start, rows) };
-            batches.push((texts.decode(start, rows, valid.as_deref()), rows, valid));
+            let batch = texts.decode(start, rows, valid.as_deref());
+            let mut selected = (0..rows).filter(|row| selects(valid.as_deref(), *row));
+            if !selected.all(|row| sample.add(batch.get(row))) {
+                return Ok(None);
+            }
         }
     }
-    let texts = batches.iter().flat_map(|(texts, rows, valid)| {
-        (0..*rows).filter(|row| selects(valid.as_deref(), *row)).map(|row| texts.get(row))
-    });
-    Ok(Form::of(texts, rows))
+    Ok(Form::of(&sample, all))
 }
 
 /// Bytes of a short text that is new, and of its place in a hash table, which may be half empty and there twice.

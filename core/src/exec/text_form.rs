@@ -35,23 +35,35 @@ struct Place {
     begun: u32,
 }
 
-impl Form {
-    /// The form that some texts of so many rows have, where their numbers are not too many for these.
-    pub(super) fn of<'t>(sample: impl Iterator<Item = &'t str>, rows: usize) -> Option<Self> {
-        let mut ranges: Vec<(u8, u8)> = Vec::new();
-        let mut shortest = usize::MAX;
-        for text in sample {
-            let bytes = text.as_bytes();
-            if bytes.len() > FORM {
-                return None;
-            }
-            shortest = shortest.min(bytes.len());
-            for (range, byte) in ranges.iter_mut().zip(bytes) {
-                *range = (range.0.min(*byte), range.1.max(*byte));
-            }
-            // Default: a text that is not longer has no other places.
-            ranges.extend(bytes.get(ranges.len()..).unwrap_or_default().iter().map(|byte| (*byte, *byte)));
+/// The bytes that the texts of a sample have at each place.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    ranges: Vec<(u8, u8)>,
+    shortest: Option<usize>,
+}
+
+impl Sample {
+    /// Takes a text in, unless it is too long for a form.
+    pub(super) fn add(&mut self, text: &str) -> bool {
+        let (ranges, bytes) = (&mut self.ranges, text.as_bytes());
+        if bytes.len() > FORM {
+            return false;
         }
+        // Default: it is the first.
+        self.shortest = Some(self.shortest.unwrap_or(bytes.len()).min(bytes.len()));
+        for (range, byte) in ranges.iter_mut().zip(bytes) {
+            *range = (range.0.min(*byte), range.1.max(*byte));
+        }
+        // Default: a text that is not longer has no other places.
+        ranges.extend(bytes.get(ranges.len()..).unwrap_or_default().iter().map(|byte| (*byte, *byte)));
+        true
+    }
+}
+
+impl Form {
+    /// The form of a sample of so many rows, where the numbers are not too many for these.
+    pub(super) fn of(Sample { ranges, shortest }: &Sample, rows: usize) -> Option<Self> {
+        let shortest = (*shortest)?;
         let most = NUMBERS.min((rows as u64).saturating_mul(NUMBERS_OF_ROW));
         let mut places = Vec::with_capacity(ranges.len());
         let mut weight = 1_u64;
@@ -148,6 +160,12 @@ impl Used {
         Some(number)
     }
 
+    /// Bytes of the texts in their order; what holds them doubles as it grows.
+    pub(super) fn sorted_bytes(&self) -> usize {
+        let texts = index(basalt_kernels::mask::count_ones(&self.words));
+        2 * texts * (self.form.places.len() + size_of::<usize>())
+    }
+
     /// Bytes held, and those of [`Ranks`].
     pub(super) fn bytes(&self) -> usize {
         size_of_val(self.words.as_slice()) + self.words.len() * size_of::<u32>()
@@ -231,8 +249,13 @@ impl Ranks {
 mod tests {
     use super::*;
 
+    fn form_of(texts: &[&str], rows: usize) -> Option<Form> {
+        let mut sample = Sample::default();
+        texts.iter().all(|text| sample.add(text)).then(|| Form::of(&sample, rows))?
+    }
+
     fn form(texts: &[&str]) -> Option<Form> {
-        Form::of(texts.iter().copied(), 1 << 20)
+        form_of(texts, 1 << 20)
     }
 
     #[test]
@@ -271,8 +294,8 @@ mod tests {
     #[test]
     fn what_would_be_too_many_numbers_is_no_form() {
         assert!(form(&["00000000", "99999999"]).is_none());
-        assert!(Form::of(["0000", "9999"].into_iter(), 100).is_none());
-        assert!(Form::of(["0000", "9999"].into_iter(), 1000).is_some());
+        assert!(form_of(&["0000", "9999"], 100).is_none());
+        assert!(form_of(&["0000", "9999"], 1000).is_some());
         assert!(form(&[&"x".repeat(FORM + 1)]).is_none());
         assert!(form(&[]).is_none());
         assert!(form(&[""]).is_none());
@@ -296,6 +319,19 @@ mod tests {
         }
         for (number, text) in (size..).zip(others) {
             assert_eq!(all.get(ranks.of(number) as usize), text);
+        }
+    }
+
+    #[test]
+    fn texts_in_their_order_take_no_more_than_is_said() {
+        for n in [1, 7, 1000, 5000] {
+            let texts: Vec<String> = (0..n).map(|at| format!("{at:04}")).collect();
+            let mut used = Used::new(form(&["0000", "9999"]).unwrap());
+            assert!(texts.iter().all(|text| used.add(text).is_some()));
+            // What holds a few is larger at once.
+            let said = used.sorted_bytes() + 64;
+            let (all, _) = used.sorted(std::iter::empty(), || Ok(())).unwrap();
+            assert!(all.size() <= said, "{n}: {} bytes, {said} said", all.size());
         }
     }
 }
