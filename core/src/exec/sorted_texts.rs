@@ -59,6 +59,21 @@ impl SortedTexts {
         self.longest
     }
 
+    /// Appends texts, as long as the query goes on.
+    pub(super) fn extend<'t>(
+        &mut self,
+        texts: impl Iterator<Item = &'t str>,
+        control: &Control,
+    ) -> Result<()> {
+        for (at, text) in texts.enumerate() {
+            if at.is_multiple_of(MERGED) {
+                control.check()?;
+            }
+            self.push(text);
+        }
+        Ok(())
+    }
+
     pub(super) fn push(&mut self, text: &str) {
         self.longest = self.longest.max(text.len());
         self.bytes.push_str(text);
@@ -185,9 +200,9 @@ pub(super) fn hashed(
     control: &Control,
     held: &mut Held<'_>,
 ) -> Result<(SortedTexts, Vec<Map>)> {
-    let mut used = sampled(columns, control)?.map(Used::new);
+    let form = sampled(columns, control)?;
     // Default: without a form all are looked up.
-    let (size, of_form) = used.as_ref().map_or((0, 0), |used| (used.form().size(), used.bytes()));
+    let (size, of_form) = form.as_ref().map_or((0, 0), |form| (form.size(), form.held_bytes()));
     let behind = |id: u32| size.checked_add(id).invariant("the limits keep counts below 2^32");
     let mut all = SortedTexts::default();
     let hasher = DefaultHashBuilder::default();
@@ -207,6 +222,8 @@ pub(super) fn hashed(
     };
     let mut short = ShortTexts::new();
     let before = held.bytes() + of_form;
+    held.set(before)?;
+    let mut used = form.map(Used::new);
     let mut maps: Vec<Map> = Vec::with_capacity(columns.len());
     let mut kept = 0;
     for column in columns {
@@ -247,13 +264,17 @@ pub(super) fn hashed(
     let order = sorted(&all, control)?;
     let mut places = vec![0; all.len()];
     (0..).zip(&order).for_each(|(place, id)| places[*id as usize] = place);
-    let others = order.iter().map(|id| all.get(*id as usize));
+    let mut others = order.iter().map(|id| all.get(*id as usize));
     let (in_order, ranks) = match used {
         Some(used) => {
-            let (in_order, ranks) = used.sorted(others, || control.check())?;
+            let (in_order, ranks) = used.sorted(others, control)?;
             (in_order, Some(ranks))
         }
-        None => (others.collect(), None),
+        None => {
+            let mut in_order = SortedTexts::default();
+            in_order.extend(&mut others, control)?;
+            (in_order, None)
+        }
     };
     // Default: where there are no texts, all rows are null.
     let place = |other: u32| places.get(other as usize).copied().unwrap_or(0);

@@ -2,7 +2,7 @@
 //! a number whose digits have a radix of their own at each place, and these numbers have the order of the texts, so that
 //! nothing is hashed, kept or compared. What is not of the form has its place between those that are.
 
-use super::sorted_texts::SortedTexts;
+use super::{control::Control, sorted_texts::SortedTexts};
 use crate::{
     error::Result,
     invariant::{Invariant, count, index},
@@ -90,6 +90,16 @@ impl Form {
         (!places.is_empty()).then_some(Self { shortest, places, size })
     }
 
+    /// Bytes that [`Used`] and [`Ranks`] hold.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.words() * (size_of::<u64>() + size_of::<u32>())
+    }
+
+    /// Words with a bit for each number.
+    fn words(&self) -> usize {
+        index(self.size.into()).div_ceil(64)
+    }
+
     /// What numbers are below.
     pub(super) fn size(&self) -> u32 {
         self.size
@@ -144,12 +154,7 @@ pub(super) struct Used {
 
 impl Used {
     pub(super) fn new(form: Form) -> Self {
-        let words = vec![0; index(form.size.into()).div_ceil(64)];
-        Self { form, words }
-    }
-
-    pub(super) fn form(&self) -> &Form {
-        &self.form
+        Self { words: vec![0; form.words()], form }
     }
 
     /// The number of a text, which there is from now on.
@@ -166,16 +171,11 @@ impl Used {
         2 * texts * (self.form.places.len() + size_of::<usize>())
     }
 
-    /// Bytes held, and those of [`Ranks`].
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.words.as_slice()) + self.words.len() * size_of::<u32>()
-    }
-
     /// All texts in their order, these and some others, which are in theirs; and their places there.
     pub(super) fn sorted<'t>(
         self,
         mut others: impl ExactSizeIterator<Item = &'t str>,
-        mut check: impl FnMut() -> Result<()>,
+        control: &Control,
     ) -> Result<(SortedTexts, Ranks)> {
         let (mut all, mut text) = (SortedTexts::default(), Vec::new());
         let mut before = Vec::with_capacity(self.words.len());
@@ -184,7 +184,7 @@ impl Used {
         let mut ones = 0;
         for (at, word) in (0_u32..).zip(&self.words) {
             if at.is_multiple_of(CHECKED) {
-                check()?;
+                control.check()?;
             }
             before.push(ones);
             ones += word.count_ones();
@@ -203,11 +203,9 @@ impl Used {
                 all.push(text);
             }
         }
-        while let Some(last) = other {
-            of_others.push(count(all.len()));
-            all.push(last);
-            other = others.next();
-        }
+        let behind_all = count(all.len());
+        all.extend(other.into_iter().chain(others), control)?;
+        of_others.extend(behind_all..count(all.len()));
         Ok((all, Ranks { words: self.words, before, behind, others: of_others, size: self.form.size }))
     }
 }
@@ -308,8 +306,8 @@ mod tests {
         let numbers: Vec<u32> = own.iter().map(|text| used.add(text).unwrap()).collect();
         let others = ["", "a", "b", "b0131", "b98", "c", "longer than the others"];
         assert!(others.iter().all(|text| used.add(text).is_none()));
-        let size = used.form().size();
-        let (all, ranks) = used.sorted(others.iter().copied(), || Ok(())).unwrap();
+        let size = used.form.size();
+        let (all, ranks) = used.sorted(others.iter().copied(), &Control::default()).unwrap();
         let mut expected: Vec<&str> = own.iter().map(String::as_str).chain(others).collect();
         expected.sort_unstable();
         let found: Vec<&str> = (0..all.len()).map(|at| all.get(at)).collect();
@@ -330,7 +328,7 @@ mod tests {
             assert!(texts.iter().all(|text| used.add(text).is_some()));
             // What holds a few is larger at once.
             let said = used.sorted_bytes() + 64;
-            let (all, _) = used.sorted(std::iter::empty(), || Ok(())).unwrap();
+            let (all, _) = used.sorted(std::iter::empty(), &Control::default()).unwrap();
             assert!(all.size() <= said, "{n}: {} bytes, {said} said", all.size());
         }
     }
