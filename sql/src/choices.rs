@@ -4,11 +4,13 @@ use arrow_schema::DataType;
 use datafusion::{
     common::{DFSchema, ScalarValue, tree_node::TreeNode as _},
     logical_expr::{
-        Case, Expr, ExprSchemable as _, SortExpr, cast,
+        Case, Expr, ExprSchemable as _, SortExpr,
         type_coercion::other::get_coerce_type_for_case_expression,
         utils::{conjunction, disjunction},
     },
 };
+
+use crate::coerce;
 
 /// Makes what a CASE chooses from of one type, as it will be: until the planner does so, the CASE has that of its first
 /// THEN, to which a UNION would cut the others.
@@ -20,14 +22,7 @@ pub(crate) fn alike(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
         return false;
     }
     let Some(common) = get_coerce_type_for_case_expression(&types, None) else { return false };
-    let mut changed = false;
-    for (side, data_type) in sides.iter_mut().zip(&types) {
-        if !data_type.is_null() && *data_type != common {
-            **side = cast(std::mem::take(&mut **side), common.clone());
-            changed = true;
-        }
-    }
-    changed
+    coerce::cast_those(sides, &types, &common, |data_type| !data_type.is_null())
 }
 
 /// Whether there is a CASE among these that looks at rows, or a subquery, of which a CASE may be made. The planner asks the
@@ -62,17 +57,13 @@ pub(crate) fn one_by_one(expr: Expr, list: Vec<Expr>, negated: bool) -> Expr {
     all.unwrap_or(Expr::Literal(ScalarValue::Boolean(Some(negated)), None))
 }
 
-/// Whether the arguments of a NULLIF are two, and one is a float.
-pub(crate) fn are_floats(args: &[Expr], schema: &DFSchema) -> bool {
-    args.len() == 2 && args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating()))
+/// Whether there is a float among some arguments.
+pub(crate) fn has_floats(args: &[Expr], schema: &DFSchema) -> bool {
+    args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating()))
 }
 
 /// NULLIF of floats by `=`, for which there is one zero.
-pub(crate) fn null_if(args: Vec<Expr>) -> Expr {
-    let mut args = args.into_iter();
-    let (Some(own), Some(other)) = (args.next(), args.next()) else {
-        return Expr::Literal(ScalarValue::Null, None);
-    };
+pub(crate) fn null_if(own: Expr, other: Expr) -> Expr {
     let when = (Box::new(own.clone().eq(other)), Box::new(Expr::Literal(ScalarValue::Null, None)));
     Expr::Case(Case { expr: None, when_then_expr: vec![when], else_expr: Some(Box::new(own)) })
 }

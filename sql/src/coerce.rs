@@ -37,6 +37,21 @@ pub(crate) fn timestamp_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     (has_timestamp && !is_one).then_some(DataType::Timestamp(TimeUnit::Microsecond, None))
 }
 
+/// Casts those of some expressions whose types are such ones, and not this one already; whether there were any.
+pub(crate) fn cast_those(
+    sides: &mut [&mut Expr],
+    types: &[DataType],
+    to: &DataType,
+    are: impl Fn(&DataType) -> bool,
+) -> bool {
+    let mut changed = false;
+    for (side, _) in sides.iter_mut().zip(types).filter(|(_, data_type)| *data_type != to && are(data_type)) {
+        **side = cast(std::mem::take(&mut **side), to.clone());
+        changed = true;
+    }
+    changed
+}
+
 /// The type that values of a column become, where it is not the planner's to say: one of those above.
 fn common_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     float_of(types.clone()).or_else(|| timestamp_of(types))

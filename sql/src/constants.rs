@@ -72,13 +72,13 @@ pub(crate) struct Hidden {
 
 impl DisplayAs for Hidden {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hidden")
+        f.write_str(self.name())
     }
 }
 
 impl ExecutionPlan for Hidden {
     fn name(&self) -> &str {
-        "Hidden"
+        "BasaltHidden"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
@@ -234,11 +234,14 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             transformed(Expr::InList(InList { expr, list, negated }), changed)
         }
         Expr::ScalarFunction(mut function)
-            if function.func.name() == "nullif" && choices::are_floats(&function.args, schema) =>
+            if function.func.name() == "nullif" && choices::has_floats(&function.args, schema) =>
         {
             let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
-            meet(&mut sides, schema);
-            Transformed::yes(choices::null_if(function.args))
+            let changed = meet(&mut sides, schema);
+            match &function.args[..] {
+                [own, other] => Transformed::yes(choices::null_if(own.clone(), other.clone())),
+                _ => transformed(Expr::ScalarFunction(function), changed),
+            }
         }
         Expr::InSubquery(mut of) => {
             let changed =
@@ -260,15 +263,6 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let mut sides: Vec<&mut Expr> = thens.chain(else_expr.as_deref_mut()).collect();
             changed |= meet(&mut sides, schema) | choices::alike(&mut sides, schema);
             transformed(Expr::Case(Case { expr, when_then_expr, else_expr }), changed)
-        }
-        // Nanoseconds have no dates after 2262.
-        Expr::ScalarFunction(mut function)
-            if function.func.name() == "date_trunc"
-                && function.args.get(1).is_some_and(|of| of.get_type(schema).is_ok_and(is_date)) =>
-        {
-            let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
-            function.args[1] = cast(std::mem::take(&mut function.args[1]), timestamp);
-            Transformed::yes(Expr::ScalarFunction(function))
         }
         Expr::ScalarFunction(mut function) if CHOICES.contains(&function.func.name()) => {
             let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
@@ -512,28 +506,12 @@ fn truth(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     true
 }
 
-fn is_date(data_type: DataType) -> bool {
-    data_type == DataType::Date32
-}
-
 /// Makes the decimals among expressions floats, where there is a float among them, and dates timestamps, where there is one.
 fn meet(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let types: Vec<_> = sides.iter().map(|side| side.get_type(schema).unwrap_or(DataType::Null)).collect();
     if let Some(float) = coerce::float_of(types.iter()) {
-        for (side, data_type) in sides.iter_mut().zip(&types) {
-            if data_type.is_decimal() {
-                let decimal = std::mem::take(&mut **side);
-                **side = cast(decimal, float.clone());
-            }
-        }
-        return true;
+        return coerce::cast_those(sides, &types, &float, DataType::is_decimal);
     }
     let Some(timestamp) = coerce::timestamp_of(types.iter()) else { return false };
-    for (side, data_type) in sides.iter_mut().zip(&types) {
-        if !data_type.is_null() && *data_type != timestamp {
-            let time = std::mem::take(&mut **side);
-            **side = cast(time, timestamp.clone());
-        }
-    }
-    true
+    coerce::cast_those(sides, &types, &timestamp, |data_type| !data_type.is_null())
 }

@@ -232,10 +232,10 @@ pub(crate) fn unfused(session: &SessionState) -> SessionState {
 /// others.
 fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
-    let first: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 1] = [Arc::new(HideConstants)];
+    let first = Arc::new(HideConstants) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [Arc::new(Sideways), Arc::new(FullSort)];
     let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
-    first.into_iter().chain(rules).chain(own).collect()
+    std::iter::once(first).chain(rules).chain(own).collect()
 }
 
 /// Ours comes before types are chosen.

@@ -55,7 +55,7 @@ impl Change {
         match self.kind {
             Kind::Append => false,
             Kind::ReplaceAll => true,
-            Kind::Replace | Kind::Delete => self.rows.start < rows.end && rows.start < self.rows.end,
+            Kind::Replace | Kind::Delete => overlap(&self.rows, rows),
         }
     }
 
@@ -85,6 +85,10 @@ impl Change {
                 Kind::Delete => written <= self.after,
             }
     }
+}
+
+fn overlap(a: &Range<i64>, b: &Range<i64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// See the module.
@@ -126,9 +130,9 @@ impl Model {
 
     /// These rows, if none of them may be appended later, which would make two of it; new ones otherwise.
     pub(super) fn replaceable(&self, rows: Range<i64>) -> Range<i64> {
-        let overlaps = |other: &Range<i64>| other.start < rows.end && rows.start < other.end;
-        let is_coming =
-            |change: &Change| change.kind == Kind::Append && change.at.is_none() && overlaps(&change.rows);
+        let is_coming = |change: &Change| {
+            change.kind == Kind::Append && change.at.is_none() && overlap(&change.rows, &rows)
+        };
         match self.changes.iter().any(is_coming) {
             true => self.next..self.next + (rows.end - rows.start),
             false => rows,
@@ -233,9 +237,8 @@ impl Model {
         // Few of all changes: each answer is held against each change.
         let removers: Vec<&Change> = others().filter(|other| other.removes_some(&change.rows)).collect();
         // What is not there, and was removed by nobody else.
-        let may =
-            |row: i64| removers.iter().any(|other| other.removes(row) && other.may_remove(change, version));
-        let is_missing = |row: i64| !may(row);
+        let is_missing =
+            |row: i64| !removers.iter().any(|other| other.removes(row) && other.may_remove(change, version));
         let missing = change.rows.clone().find(|row| !here.contains(row) && is_missing(*row));
         if let Some(row) = missing {
             if change.is_known_by(version) {

@@ -60,7 +60,7 @@ struct Leaf {
 /// Where it is none that is known.
 pub(super) fn leaf(operator: &[u8]) -> crate::Result<Option<Vec<u8>>> {
     match operator.split_first() {
-        Some((&STAGES, _)) => Ok(None),
+        Some((&STAGES, _) | (&HIDDEN, [])) => Ok(None),
         Some((&LEAF, leaf)) => {
             let leaf = Leaf::decode(leaf).map_err(|error| listed::refused(format!("not a scan: {error}")))?;
             Ok(Some(leaf.scan))

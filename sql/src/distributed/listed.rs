@@ -81,8 +81,9 @@ impl Checked {
 
 /// Operators of statements that are run as tasks, beside those of `datafusion-distributed`. A join of all rows with all is
 /// none of them: its condition stops it, where nobody waits any longer, in the process of its statement alone.
-const OPERATORS: [&str; 21] = [
+const OPERATORS: [&str; 22] = [
     "BasaltScan",
+    "BasaltHidden",
     "BasaltSip",
     "ProjectionExec",
     "FilterExec",

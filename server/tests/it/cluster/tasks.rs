@@ -32,7 +32,7 @@ use super::{
 };
 
 /// Statements of each kind that tasks do: joins, groups, orders, windows, unions.
-const STATEMENTS: [&str; 9] = [
+const STATEMENTS: [&str; 11] = [
     "SELECT a.part, count(*), min(b.id), max(a.id) FROM t a JOIN u b ON a.part = b.part GROUP BY a.part ORDER BY a.part",
     "SELECT a.id, b.id FROM t a JOIN u b ON a.id = b.part + 3 ORDER BY a.id, b.id LIMIT 50",
     "SELECT a.id, b.tag FROM t a LEFT JOIN u b ON a.id = b.id * 7 ORDER BY a.id DESC LIMIT 40",
@@ -42,6 +42,8 @@ const STATEMENTS: [&str; 9] = [
     "SELECT tag, sum(n) FROM (SELECT tag, lag(id) OVER (PARTITION BY part ORDER BY id) n FROM t) GROUP BY tag ORDER BY tag",
     "SELECT id FROM t WHERE part NOT IN (SELECT part FROM u WHERE part IS NOT NULL AND id < 20) ORDER BY id LIMIT 25",
     "SELECT a.tag, count(*) FROM t a JOIN t b ON a.id = b.id JOIN u c ON b.part = c.part WHERE c.id < 100 GROUP BY a.tag ORDER BY 1",
+    "SELECT k, part, sum(id), count(*) FROM (SELECT 1 AS k, part, id FROM t) GROUP BY CUBE (k, part) ORDER BY k, part",
+    "SELECT k, tag, count(*) FROM (SELECT 1 AS k, tag FROM t UNION ALL SELECT 2, tag FROM u) GROUP BY k, tag ORDER BY k, tag",
 ];
 
 fn always(config: &mut Config) {
