@@ -229,7 +229,7 @@ pub(crate) fn logical(data_type: &ast::DataType) -> Result<Logical> {
         "BIGINT" | "INT8" | "INT64" => Logical::Int64,
         "TINYINT UNSIGNED" | "UTINYINT" | "UINT8" => Logical::UInt8,
         "SMALLINT UNSIGNED" | "USMALLINT" | "INT2 UNSIGNED" | "UINT16" => Logical::UInt16,
-        "INT UNSIGNED" | "INTEGER UNSIGNED" | "INT4 UNSIGNED" | "UINT32" => Logical::UInt32,
+        "INT UNSIGNED" | "INTEGER UNSIGNED" | "UINTEGER" | "INT4 UNSIGNED" | "UINT32" => Logical::UInt32,
         "BIGINT UNSIGNED" | "UBIGINT" | "INT8 UNSIGNED" | "UINT64" => Logical::UInt64,
         "REAL" | "FLOAT4" | "FLOAT32" => Logical::Float32,
         "DOUBLE" | "DOUBLE PRECISION" | "FLOAT8" | "FLOAT64" => Logical::Float64,

@@ -30,7 +30,7 @@ use crate::{
 };
 pub(crate) use distinct::distinct_on;
 pub(crate) use exprs::literal;
-pub(crate) use selects::{expand_using, name_apart};
+pub(crate) use selects::{expand_using, name_apart, name_ordered};
 pub(crate) use within::qualify_natural;
 pub(crate) use words::{keyword, tokens};
 

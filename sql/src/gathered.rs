@@ -1,15 +1,17 @@
-//! Aggregates that look at all values of a group at once: `mode`, `quantile_disc`, `product`, `mad`, `entropy`, `histogram`
+//! Aggregates that look at all values of a group at once: `mode`, `median`, `quantile_cont`, `quantile_disc`, `product`, `mad`, `entropy`, `histogram`
 //! and what is told of a distribution. What they hold is reserved like the memory of any aggregate.
 
 mod binned;
+mod continuous;
 mod mode;
 mod moments;
+pub(crate) mod moving;
 mod quantile;
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use arrow_array::{
-    Array as _, ArrayRef, MapArray, RecordBatch, StructArray, UInt64Array, cast::AsArray as _,
+    Array as _, ArrayRef, BooleanArray, MapArray, RecordBatch, StructArray, UInt64Array, cast::AsArray as _,
     types::Float64Type,
 };
 use arrow_schema::{DataType, Field, FieldRef};
@@ -86,11 +88,12 @@ struct Gathered {
 
 /// The functions.
 pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
-    ALL.into_iter().map(|(kind, name, aliases)| {
+    let ours = ALL.into_iter().map(|(kind, name, aliases)| {
         let aliases = aliases.iter().map(|&alias| alias.to_owned()).collect();
         let signature = Signature::user_defined(Volatility::Immutable);
         AggregateUDF::from(Gathered { kind, name, aliases, signature })
-    })
+    });
+    ours.chain(continuous::all())
 }
 
 impl Gathered {
@@ -105,23 +108,35 @@ impl Gathered {
 
     /// The shares of a quantile, and whether they are those of a list.
     fn shares(&self, args: &AccumulatorArgs<'_>) -> Result<(Vec<f64>, bool)> {
-        if self.kind != Kind::Quantile || args.exprs.len() < 2 {
-            return Ok((Vec::new(), false));
+        match self.kind {
+            Kind::Quantile => shares(self.name, args),
+            _ => Ok((Vec::new(), false)),
         }
-        let (shares, is_list): (Vec<Option<f64>>, bool) = match constant(args, 1)? {
-            Some(ScalarValue::Float64(share)) => (vec![share], false),
-            Some(ScalarValue::List(shares)) => {
-                (shares.values().as_primitive::<Float64Type>().iter().collect(), true)
-            }
-            _ => (Vec::new(), false),
-        };
-        let fits = |share: &Option<f64>| share.is_some_and(|share| (0.0..=1.0).contains(&share));
-        if !shares.iter().all(fits) || (shares.is_empty() && !is_list) {
-            let message = format!("{} takes a share from 0 to 1", self.name);
-            return Err(Error::invalid(message).into());
-        }
-        Ok((shares.into_iter().flatten().collect(), is_list))
     }
+}
+
+/// The shares that a quantile is asked for, and whether they are those of a list.
+fn shares(function: &str, args: &AccumulatorArgs<'_>) -> Result<(Vec<f64>, bool)> {
+    if args.exprs.len() < 2 {
+        return Ok((Vec::new(), false));
+    }
+    let (shares, is_list): (Vec<Option<f64>>, bool) = match constant(args, 1)? {
+        Some(ScalarValue::Float64(share)) => (vec![share], false),
+        Some(ScalarValue::List(shares)) => {
+            (shares.values().as_primitive::<Float64Type>().iter().collect(), true)
+        }
+        _ => (Vec::new(), false),
+    };
+    let fits = |share: &Option<f64>| share.is_some_and(|share| (0.0..=1.0).contains(&share));
+    if !shares.iter().all(fits) || (shares.is_empty() && !is_list) {
+        return Err(Error::invalid(format!("{function} takes a share from 0 to 1")).into());
+    }
+    Ok((shares.into_iter().flatten().collect(), is_list))
+}
+
+/// The rows that a filter lets pass.
+fn passing(rows: usize, filter: Option<&BooleanArray>) -> impl Iterator<Item = usize> {
+    (0..rows).filter(move |row| filter.is_none_or(|filter| filter.is_valid(*row) && filter.value(*row)))
 }
 
 impl AggregateUDFImpl for Gathered {

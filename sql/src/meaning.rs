@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
-use basalt_core::error::ErrorKind;
+use arrow_schema::DataType;
 use datafusion::{
     common::{
         DFSchema, Result, ScalarValue,
@@ -14,10 +13,7 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, Case, Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator,
-        SortExpr, Subquery, cast,
-        expr::{InList, NullTreatment},
-        expr_rewriter::NamePreserver,
-        lit,
+        SortExpr, Subquery, cast, expr::InList, expr_rewriter::NamePreserver, lit,
     },
     optimizer::AnalyzerRule,
 };
@@ -26,13 +22,18 @@ use crate::{
     arithmetic::negated,
     choices, coerce,
     error::Error,
-    functions, lists, nested,
-    top::unaliased,
+    functions, lists, named, nested, windows,
     zeros::{is_computed, one_zero, windows_with_one_zero},
 };
 
 /// Functions that give one of their arguments, or all of them.
 const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
+
+/// Functions whose result is a double, also of a REAL.
+const OF_DOUBLES: [&str; 24] = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "degrees",
+    "exp", "ln", "log", "log10", "log2", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
+];
 
 /// See the module.
 #[derive(Debug)]
@@ -159,6 +160,11 @@ fn named(subquery: &mut Subquery) -> Result<bool> {
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
+        expr if named::inner(&expr).is_some() => {
+            // Default: it is what it was.
+            let inner = named::inner(&expr).cloned().unwrap_or(expr);
+            Transformed::yes(inner)
+        }
         Expr::Negative(inner) => {
             let wraps = inner.get_type(schema).is_ok_and(|data_type| {
                 data_type.is_signed_integer() || matches!(data_type, DataType::Decimal128(..))
@@ -170,6 +176,16 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Ok(DataType::Float32) => Transformed::yes(*inner * lit(-1.0_f32)),
                 _ => Transformed::no(Expr::Negative(inner)),
             }
+        }
+        Expr::ScalarFunction(mut function) if OF_DOUBLES.contains(&function.func.name()) => {
+            let mut changed = false;
+            for arg in &mut function.args {
+                if arg.get_type(schema).is_ok_and(|data_type| data_type == DataType::Float32) {
+                    *arg = cast(std::mem::take(arg), DataType::Float64);
+                    changed = true;
+                }
+            }
+            transformed(Expr::ScalarFunction(function), changed)
         }
         // The planner would cast it later, and know only then how many places the result has.
         Expr::ScalarFunction(mut round)
@@ -329,42 +345,12 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             *of.expr = functions::clock(*of.expr, true);
             Transformed::yes(Expr::TryCast(of))
         }
-        // The planner would sort by it as by any constant, though it is NULL where it is left out.
-        Expr::GroupingSet(of)
-            if of.distinct_expr().iter().any(|key| matches!(unaliased(key), Expr::Literal(..))) =>
-        {
-            return Err(
-                Error::unsupported("a constant among the keys of CUBE, ROLLUP or GROUPING SETS").into()
-            );
-        }
-        Expr::AggregateFunction(mut of) => {
+        Expr::AggregateFunction(of) => {
             refuse(of.func.name(), &of.params.args, schema)?;
-            let changed = exact_median(of.func.name(), &mut of.params.args, schema);
-            transformed(Expr::AggregateFunction(of), changed)
+            Transformed::no(Expr::AggregateFunction(of))
         }
         Expr::WindowFunction(mut of) => {
-            let name = of.fun.name();
-            refuse(name, &of.params.args, schema)?;
-            if of.params.args.iter().any(Expr::is_volatile) {
-                return Err(Error::unsupported("a window over random values").into());
-            }
-            let moves = !of.params.window_frame.start_bound.is_unbounded();
-            if moves && name == "bit_xor" {
-                return Err(Error::unsupported("bit_xor over a frame whose start moves").into());
-            }
-            let ignores = of.params.null_treatment == Some(NullTreatment::IgnoreNulls);
-            if ignores && ["lag", "lead"].contains(&name) && !of.params.args.get(1).is_none_or(is_positive) {
-                return Err(Error::unsupported("lag and lead by 0 with IGNORE NULLS").into());
-            }
-            if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
-                return Err(Error::unsupported("a window in the order of intervals").into());
-            }
-            let name = name.to_owned();
-            let mut changed = exact_median(&name, &mut of.params.args, schema);
-            // Rows of a partition are those whose bits are the same.
-            changed |= one_zero(of.params.partition_by.iter_mut(), schema);
-            let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
-            changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_))), schema);
+            let changed = windows::settled(&mut of, schema)?;
             transformed(Expr::WindowFunction(of), changed)
         }
         other => Transformed::no(other),
@@ -372,23 +358,12 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 /// Aggregates that would be taken otherwise than is meant.
-fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+pub(crate) fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of intervals")).into());
     }
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_nested(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of lists and structs")).into());
-    }
-    // The planner has made it a float, whatever it was.
-    if name == "median"
-        && let [Expr::Cast(cast)] = args
-        && let Ok(data_type) = cast.expr.get_type(schema)
-        && !data_type.is_numeric()
-        && !data_type.is_null()
-    {
-        return Err(
-            Error::new(ErrorKind::TypeMismatch, format!("median takes numbers, not {data_type}")).into()
-        );
     }
     if name == "nth_value" && !args.get(1).is_none_or(is_positive) {
         return Err(Error::invalid("nth_value counts from 1").into());
@@ -396,23 +371,7 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     Ok(())
 }
 
-/// Has the median of decimals be one: with one more digit behind the point, with which the middle of any two is exact. The
-/// planner has made them floats; those of as many digits as there may be stay that.
-fn exact_median(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
-    if name == "median"
-        && let [Expr::Cast(of)] = args
-        && let Ok(DataType::Decimal128(precision, scale)) = of.expr.get_type(schema)
-        && of.field.data_type().is_floating()
-        && precision < DECIMAL128_MAX_PRECISION
-    {
-        let exact = DataType::Decimal128(precision + 1, scale + 1);
-        args[0] = cast((*of.expr).clone(), exact);
-        return true;
-    }
-    false
-}
-
-fn is_positive(arg: &Expr) -> bool {
+pub(crate) fn is_positive(arg: &Expr) -> bool {
     !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_))
 }
 
@@ -420,7 +379,7 @@ fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| nested::is_nested(&data_type))
 }
 
-fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+pub(crate) fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Interval(_)))
 }
 

@@ -1,5 +1,4 @@
-//! Operators between values, subscripts, and the aggregates whose types would cut what they give, in the functions that
-//! have the engine's meaning of them.
+//! Operators between values and subscripts, in the functions that have the engine's meaning of them.
 
 use arrow_schema::{DataType, TimeUnit};
 use basalt_core::error::ErrorKind;
@@ -7,7 +6,7 @@ use datafusion::{
     common::{DFSchema, Result, ScalarValue},
     logical_expr::{
         Expr, ExprSchemable as _, GetFieldAccess,
-        planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr},
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
 };
@@ -108,18 +107,6 @@ impl ExprPlanner for Planner {
             },
             field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
         }
-    }
-
-    fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        // The middle of two integers is seldom one.
-        if expr.func.name() == "median" {
-            expr.args = expr
-                .args
-                .into_iter()
-                .map(|arg| datafusion::logical_expr::cast(arg, DataType::Float64))
-                .collect();
-        }
-        Ok(PlannerResult::Original(expr))
     }
 }
 

@@ -48,9 +48,10 @@ use crate::{
     gathered,
     guarded::guarded,
     headings::Headings,
-    lambdas, light, limits, lists,
+    keys, lambdas, light, limits, lists,
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::{self, Meaning},
+    named,
     operators::Planner,
     order,
     parse::{Parameters, as_query},
@@ -100,8 +101,12 @@ impl Base {
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let [least, greatest] = extremes::all();
         let ours = [Sums::sum().into(), Sums::average().into(), least, greatest];
-        aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
-        aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
+        let ours: Vec<_> = ours.into_iter().chain(gathered::all()).collect();
+        let is_ours = |name: &str| {
+            ours.iter().any(|own| own.name() == name || own.aliases().iter().any(|alias| alias == name))
+        };
+        aggregates.retain(|function| !is_ours(function.name()));
+        aggregates.extend(ours.into_iter().map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Bounded>(Arc::clone(function)));
@@ -120,6 +125,7 @@ impl Base {
             .chain(timestamps::all())
             .chain(entries::all())
             .chain(quotient::all())
+            .chain(std::iter::once(named::function()))
             .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
@@ -136,6 +142,9 @@ impl Base {
             functions::inner().chain(lists::inner()).chain(arithmetic::inner()).chain(bits::inner())
         {
             of_tasks.register_udf(Arc::new(function))?;
+        }
+        for function in gathered::moving::all() {
+            of_tasks.register_udaf(Arc::new(function))?;
         }
         let (functions, options) = (of_tasks.task_ctx(), distributed::task_options(&state));
         Ok(Self { state, functions, options, planner: distributed::Planner::new() })
@@ -537,23 +546,53 @@ pub(crate) async fn logical(session: &SessionState, statement: Statement) -> Res
 pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;
-    let mut planned = session.statement_to_plan(statement.clone()).await;
+    let of = async |statement: Statement| {
+        named::told_apart(keys::as_columns(session.statement_to_plan(statement).await?)?)
+    };
+    let mut planned = of(statement.clone()).await;
     for _ in 0..limits::ALIASES {
         let Err(error) = &planned else { break };
         let place = missing_column(error).map(|(line, column)| Location::new(line, column));
         if !place.is_some_and(|place| dialect::aliases::resolve(&mut statement, place)) {
             break;
         }
-        planned = session.statement_to_plan(statement.clone()).await;
+        planned = of(statement.clone()).await;
     }
-    let planned = match planned {
-        Err(error) if names_collide(&error) => {
-            dialect::name_apart(&mut statement);
-            session.statement_to_plan(statement).await
-        }
-        planned => planned,
+    let error = match planned {
+        Ok(plan) => return Ok(plan),
+        Err(error) => error,
     };
-    planned.map_err(unplanned)
+    for other in apart(statement, &error) {
+        if let Ok(plan) = of(other).await {
+            return Ok(plan);
+        }
+    }
+    Err(unplanned(error))
+}
+
+/// Whether a statement has no plan because a column that it orders by has no name above its groups.
+fn has_no_name(error: &DataFusionError) -> bool {
+    error.to_string().contains("Column in ORDER BY must be in GROUP BY")
+}
+
+/// A statement that is not planned for the names of its columns, with others for them: what it orders by; where several have
+/// one name, first its casts, inside of what is selected, then wherever they are, then what is selected.
+fn apart(mut statement: Statement, error: &DataFusionError) -> Vec<Statement> {
+    if has_no_name(error) {
+        dialect::name_ordered(&mut statement);
+        return vec![statement];
+    }
+    if !names_collide(error) {
+        return Vec::new();
+    }
+    let casts = |mut statement: Statement, outer: bool| {
+        named::casts(&mut statement, outer);
+        statement
+    };
+    let mut others = vec![casts(statement.clone(), false), casts(statement.clone(), true)];
+    dialect::name_apart(&mut statement);
+    others.extend([statement.clone(), casts(statement, false)]);
+    others
 }
 
 /// The leaves that the engine runs.

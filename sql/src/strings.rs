@@ -124,6 +124,11 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
     })
 }
 
+/// Whether a whole number of the type may be none of 64 bits with a sign.
+fn is_wide(data_type: &DataType) -> bool {
+    decimals::is_whole(data_type) || *data_type == DataType::UInt64
+}
+
 impl Strings {
     fn wrong(&self, takes: &str) -> datafusion::common::DataFusionError {
         Error::new(ErrorKind::TypeMismatch, format!("{} takes {takes}", self.name)).into()
@@ -330,7 +335,7 @@ impl Strings {
                 let even: Float64Array = values.as_primitive::<Float64Type>().unary(even);
                 Arc::new(even)
             }
-            Kind::Divide if args.iter().any(|arg| decimals::is_whole(arg.data_type())) => {
+            Kind::Divide if args.iter().any(|arg| is_wide(arg.data_type())) => {
                 Arc::new(decimals::divided(&args[0], &args[1])?)
             }
             Kind::Divide => {
@@ -512,12 +517,9 @@ impl ScalarUDFImpl for Strings {
             Kind::BitCount => (are_numbers(types), DataType::Int64),
             Kind::Even => (are_numbers(types), DataType::Float64),
             Kind::Divide => {
-                let decimal = types.iter().any(decimals::is_whole);
-                let fits = |t: &DataType| {
-                    let is_integer = t.is_integer() && (decimal || *t != DataType::UInt64);
-                    is_integer || t.is_null() || decimals::is_whole(t)
-                };
-                (types.iter().all(fits), if decimal { decimals::WHOLE } else { DataType::Int64 })
+                let fits = |t: &DataType| t.is_integer() || t.is_null() || decimals::is_whole(t);
+                let is_wide = types.iter().any(is_wide);
+                (types.iter().all(fits), if is_wide { decimals::WHOLE } else { DataType::Int64 })
             }
         };
         if fits { Ok(data_type) } else { Err(self.wrong("arguments of other types")) }

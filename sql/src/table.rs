@@ -13,10 +13,14 @@ use basalt_core::{
 };
 use datafusion::{
     catalog::Session,
-    common::{Result, Statistics, stats::Precision},
+    common::{
+        Column, DFSchema, Result, Statistics,
+        stats::Precision,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
+    },
     datasource::{TableProvider, TableType},
-    logical_expr::{Expr, TableProviderFilterPushDown},
-    physical_plan::ExecutionPlan,
+    logical_expr::{Expr, TableProviderFilterPushDown, lit, utils::conjunction},
+    physical_plan::{ExecutionPlan, filter::FilterExecBuilder},
 };
 
 use crate::{
@@ -151,6 +155,44 @@ impl BasaltTable {
     }
 }
 
+impl BasaltTable {
+    /// The rows that meet conditions of which one is none of the engine's any longer: rules have changed it after the engine
+    /// had taken it.
+    async fn filtered(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let filters = filters.iter().map(|filter| unqualified(filter.clone())).collect::<Result<Vec<_>>>()?;
+        // Default: of no condition all rows are there.
+        let all = conjunction(filters).unwrap_or_else(|| lit(true));
+        let every: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let wanted = projection.unwrap_or(&every);
+        // What is wanted first, and behind it what is only looked at.
+        let mut columns = wanted.clone();
+        for column in all.column_refs() {
+            let at = self.schema.index_of(&column.name)?;
+            if !columns.contains(&at) {
+                columns.push(at);
+            }
+        }
+        let rows = self.scan(session, Some(&columns), &[], None).await?;
+        let schema = DFSchema::try_from(rows.schema())?;
+        let filter = FilterExecBuilder::new(session.create_physical_expr(all, &schema)?, rows);
+        let wanted = (0..wanted.len()).collect();
+        Ok(Arc::new(filter.apply_projection(Some(wanted))?.build()?))
+    }
+}
+
+fn unqualified(expr: Expr) -> Result<Expr> {
+    let of = |expr: Expr| match expr {
+        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::from_name(column.name)))),
+        other => Ok(Transformed::no(other)),
+    };
+    expr.transform(of).data()
+}
+
 /// The columns of a table as DataFusion sees them. Its times of day have nanoseconds, as literals and in functions, and
 /// compare with no others.
 fn outer(schema: &Schema) -> SchemaRef {
@@ -192,9 +234,9 @@ impl TableProvider for BasaltTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let filter = self.filters(filters).ok_or_else(|| {
-            crate::Error::Internal("a condition that was taken is not translated".to_owned())
-        })?;
+        let Some(filter) = self.filters(filters) else {
+            return self.filtered(session, projection, filters).await;
+        };
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let columns = projection.unwrap_or(&all);
         let limit = limit.map(|limit| limit as u64);

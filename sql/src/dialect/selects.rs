@@ -337,6 +337,50 @@ impl VisitorMut for Apart {
     }
 }
 
+/// Names what a statement orders by the number of: above groups the planner finds no other column.
+pub(crate) fn name_ordered(statement: &mut Statement) {
+    let statement = match statement {
+        Statement::Explain(explain) => return name_ordered(&mut explain.statement),
+        Statement::Statement(statement) => statement,
+        _ => return,
+    };
+    let _ = statement.visit(&mut Ordered);
+}
+
+struct Ordered;
+
+impl VisitorMut for Ordered {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        let (Some(order), SetExpr::Select(select)) = (&query.order_by, &mut *query.body) else {
+            return ControlFlow::Continue(());
+        };
+        let ast::OrderByKind::Expressions(keys) = &order.kind else { return ControlFlow::Continue(()) };
+        for key in keys {
+            let Expr::Value(number) = &key.expr else { continue };
+            let Value::Number(number, _) = &number.value else { continue };
+            let Some(at) = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) else {
+                continue;
+            };
+            let items = select.projection.get_mut(..=at).unwrap_or_default();
+            let are_columns = items
+                .iter()
+                .all(|item| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }));
+            let Some(item) = items.last_mut().filter(|_| are_columns) else { continue };
+            if let SelectItem::UnnamedExpr(expr) = item
+                && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+            {
+                let mut name = expr.to_string();
+                name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+                let alias = Ident::with_quote('"', name);
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// Whether it will be another expression, whose column is to have the name that was written.
 fn is_renamed(expr: &Expr) -> bool {
     visit_expressions(expr, |expr| {

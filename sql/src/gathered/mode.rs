@@ -18,6 +18,7 @@ use datafusion::{
     logical_expr::{Accumulator, EmitTo, GroupsAccumulator, utils::format_state_name},
 };
 
+use super::passing;
 use crate::{error::Error, limits};
 
 /// Whether values of a type are counted.
@@ -182,11 +183,6 @@ impl Groups {
             EmitTo::First(n) => n,
         }
     }
-}
-
-/// The rows that a filter lets pass.
-fn passing(rows: usize, filter: Option<&BooleanArray>) -> impl Iterator<Item = usize> {
-    (0..rows).filter(move |row| filter.is_none_or(|filter| filter.is_valid(*row) && filter.value(*row)))
 }
 
 impl GroupsAccumulator for Groups {

@@ -54,12 +54,6 @@ fn unknown(name: &str) -> datafusion::common::DataFusionError {
 
 /// The arguments' types as the aggregate takes them.
 fn taken(name: &str, function: &AggregateUDF, item: DataType, rest: &[DataType]) -> Result<Vec<FieldRef>> {
-    let item = match name {
-        // The middle of two integers is seldom one.
-        "median" if item.is_numeric() || item.is_null() => DataType::Float64,
-        "median" => return Err(unknown(name)),
-        _ => item,
-    };
     let field = |(at, data_type): (usize, DataType)| Arc::new(Field::new(format!("a{at}"), data_type, true));
     let mut types = vec![item];
     types.extend(rest.iter().cloned());

@@ -1,0 +1,157 @@
+//! Casts that have a name of their own: DataFusion calls a cast as what is cast, so that `sum(x)` and `sum(CAST(x AS DOUBLE))`
+//! are one column to it, and a statement with both is refused. Where it is, its casts are planned once more in a function
+//! that tells its name, which is gone again before anything else looks at the plan.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use arrow_schema::{DataType, FieldRef};
+use datafusion::{
+    common::{DataFusionError, Result, SchemaError, tree_node::TreeNodeRecursion},
+    logical_expr::{
+        ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+        Signature, Volatility,
+    },
+    sql::{
+        parser::Statement,
+        sqlparser::ast::{self, Select, SelectItem, VisitMut as _, VisitorMut},
+    },
+};
+
+use crate::error::Error;
+
+const NAME: &str = "basalt_named";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Named {
+    signature: Signature,
+}
+
+/// The function.
+pub(crate) fn function() -> ScalarUDF {
+    ScalarUDF::new_from_impl(Named { signature: Signature::any(1, Volatility::Immutable) })
+}
+
+impl ScalarUDFImpl for Named {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        types.first().cloned().ok_or_else(|| Error::Internal(format!("{NAME} of nothing")).into())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        args.arg_fields.first().cloned().ok_or_else(|| Error::Internal(format!("{NAME} of nothing")).into())
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(match args {
+            [Expr::Cast(of)] => format!("CAST({} AS {})", of.expr.schema_name(), of.field.data_type()),
+            [Expr::TryCast(of)] => format!("TRY_CAST({} AS {})", of.expr.schema_name(), of.field.data_type()),
+            // A literal, of another type than the text of it tells.
+            args => args.iter().map(|arg| format!("CAST({arg})")).collect(),
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        args.args.into_iter().next().ok_or_else(|| Error::Internal(format!("{NAME} of nothing")).into())
+    }
+}
+
+/// What has a name in it.
+pub(crate) fn inner(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::ScalarFunction(function) if function.func.name() == NAME => function.args.first(),
+        _ => None,
+    }
+}
+
+/// Fails where columns of an aggregate have one name: the planner finds it only when it looks for one of them.
+pub(crate) fn told_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::Aggregate(aggregate) = plan {
+            let mut known: HashMap<String, &Expr> = HashMap::new();
+            for expr in aggregate.group_expr.iter().chain(&aggregate.aggr_expr) {
+                let name = expr.schema_name().to_string();
+                if known.insert(name.clone(), expr).is_some_and(|other| other != expr) {
+                    let error = SchemaError::DuplicateUnqualifiedField { name };
+                    return Err(DataFusionError::SchemaError(Box::new(error), Box::new(None)));
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(plan)
+}
+
+/// Gives the casts of a statement names. `outer`: also where one is all that is selected as a column, whose name may be known
+/// further out.
+pub(crate) fn casts(statement: &mut Statement, outer: bool) {
+    let statement = match statement {
+        Statement::Explain(explain) => return casts(&mut explain.statement, outer),
+        Statement::Statement(statement) => statement,
+        _ => return,
+    };
+    let _ = statement.visit(&mut Casts { outer });
+}
+
+struct Casts {
+    outer: bool,
+}
+
+impl VisitorMut for Casts {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        if matches!(expr, ast::Expr::Cast { .. }) {
+            let cast = std::mem::replace(expr, ast::Expr::value(ast::Value::Null));
+            *expr = call(cast);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if !self.outer {
+            for item in &mut select.projection {
+                let SelectItem::UnnamedExpr(expr) = item else { continue };
+                if let Some(cast) = called(expr) {
+                    *expr = cast;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn call(argument: ast::Expr) -> ast::Expr {
+    let arguments = ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))],
+        clauses: Vec::new(),
+    };
+    ast::Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new(NAME)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(arguments),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// What such a call is of.
+fn called(expr: &ast::Expr) -> Option<ast::Expr> {
+    let ast::Expr::Function(function) = expr else { return None };
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    let is_named = function.name.0.len() == 1 && function.name.to_string() == NAME;
+    match list.args.as_slice() {
+        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(inner))] if is_named => Some(inner.clone()),
+        _ => None,
+    }
+}

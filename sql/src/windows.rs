@@ -1,0 +1,75 @@
+//! Windows as they are meant: in orders that DataFusion has no ranges of, and over frames that move, of which its aggregates
+//! are wrong or have none.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use datafusion::{
+    common::{DFSchema, Result},
+    functions::expr_fn::encode,
+    functions_aggregate::min_max::{max_udaf, min_udaf},
+    logical_expr::{
+        Expr, ExprSchemable as _, WindowFunctionDefinition,
+        expr::{NullTreatment, WindowFunction},
+        lit,
+    },
+};
+
+use crate::{
+    error::Error,
+    gathered::moving::moving,
+    meaning::{is_interval, is_positive, refuse},
+    zeros::one_zero,
+};
+
+/// Whether anything of it is another afterwards.
+pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
+    let name = of.fun.name().to_owned();
+    refuse(&name, &of.params.args, schema)?;
+    if of.params.args.iter().any(Expr::is_volatile) {
+        return Err(Error::unsupported("a window over random values").into());
+    }
+    let moves = !of.params.window_frame.start_bound.is_unbounded();
+    if moves && ["bit_xor", "bit_and", "bit_or"].contains(&&*name) {
+        return Err(Error::unsupported(format!("{name} over a frame whose start moves")).into());
+    }
+    let ignores = of.params.null_treatment == Some(NullTreatment::IgnoreNulls);
+    if ignores && ["lag", "lead"].contains(&&*name) && !of.params.args.get(1).is_none_or(is_positive) {
+        return Err(Error::unsupported("lag and lead by 0 with IGNORE NULLS").into());
+    }
+    if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
+        return Err(Error::unsupported("a window in the order of intervals").into());
+    }
+    let mut changed = moves && moved(of, &name, schema);
+    // Rows of a partition are those whose bits are the same.
+    changed |= one_zero(of.params.partition_by.iter_mut(), schema);
+    let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_))), schema);
+    for sort in &mut of.params.order_by {
+        // Their digits have the same order, and ranges.
+        if sort.expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Binary) {
+            sort.expr = encode(std::mem::take(&mut sort.expr), lit("hex"));
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// An aggregate from which values are taken away again.
+fn moved(of: &mut WindowFunction, name: &str, schema: &DFSchema) -> bool {
+    let is_bool = || {
+        let arg = of.params.args.first();
+        arg.is_some_and(|arg| arg.get_type(schema).is_ok_and(|data_type| data_type == DataType::Boolean))
+    };
+    let other = match name {
+        // False is less than true.
+        "bool_and" if is_bool() => min_udaf(),
+        "bool_or" if is_bool() => max_udaf(),
+        name => match moving(name) {
+            Some(own) => Arc::new(own),
+            None => return false,
+        },
+    };
+    of.fun = WindowFunctionDefinition::AggregateUDF(other);
+    true
+}
