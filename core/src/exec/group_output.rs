@@ -8,15 +8,14 @@ use arrow_array::{ArrayRef, RecordBatch};
 
 use super::{
     Control, Held,
+    group_vectors::GroupVectors,
     groups::Groups,
     output::{ColumnBuilder, batch_of, compare_values, sort_page},
     text_gather::TextGather,
-    vector::{Data, Vector},
 };
 use crate::{
     error::Result,
     invariant::{Invariant, count, index},
-    keys,
     limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     plan::{Plan, expr::BoundExpr, pred::Pred},
     schema::DataType,
@@ -225,6 +224,7 @@ impl<'p> Answer<'p> {
             (now, rest) = rest.split_at(groups_that_fit(plan, groups, outputs, rest)?);
             let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
             let keys = groups.keys.columns(now);
+            let vectors = GroupVectors::new(plan, groups, now, &keys);
             for (output, column) in outputs.iter().zip(columns.iter_mut()) {
                 if let BoundExpr::Slot(slot) = output
                     && let Some(Some(texts)) = texts.get(*slot)
@@ -233,15 +233,7 @@ impl<'p> Answer<'p> {
                     arrays.push(Arc::new(texts.gather(keys, valid)?));
                     continue;
                 }
-                let vector = match output {
-                    BoundExpr::Slot(slot) => match keys.get(*slot) {
-                        Some((_, _)) if groups.key_types[*slot] == DataType::Utf8 => None,
-                        Some((keys, valid)) => Some(values_of_keys(keys, valid, groups.key_types[*slot])),
-                        None => groups.vector(*slot, now),
-                    },
-                    _ => None,
-                };
-                match (vector, output) {
+                match (vectors.eval(output), output) {
                     (Some(vector), _) => column.push_all(&vector, now.len())?,
                     (None, BoundExpr::Slot(slot)) if *slot < keys.len() => {
                         let ((keys, valid), texts) = (&keys[*slot], &groups.key_texts[*slot]);
@@ -300,15 +292,4 @@ fn groups_that_fit(plan: &Plan, groups: &Groups<'_>, outputs: &[BoundExpr], show
         }
     }
     Ok(shown.len())
-}
-
-/// Values of a type that is no text.
-fn values_of_keys(found: &[i64], valid: &[u64], data_type: DataType) -> Vector<'static> {
-    let data = match data_type {
-        DataType::UInt64 => Data::UInts(found.iter().map(|key| keys::to_u64(*key)).collect()),
-        DataType::Float64 => Data::Floats(found.iter().map(|key| keys::to_f64(*key)).collect()),
-        DataType::Float32 => Data::Floats(found.iter().map(|key| keys::to_f32(*key).into()).collect()),
-        _ => Data::Ints(found.to_vec()),
-    };
-    Vector::new(data, Some(valid.to_vec()))
 }

@@ -20,6 +20,7 @@ mod filter;
 mod fragment_aggregate;
 mod group_keys;
 mod group_output;
+mod group_vectors;
 mod groups;
 mod hash_aggregate;
 mod keys;
