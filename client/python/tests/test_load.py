@@ -114,7 +114,7 @@ def test_files_that_are_none(
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(basalt.InvalidData, match=name):
             client.load(table, tmp_path / name)
-    with pytest.raises(basalt.InvalidData, match=r"files end with \.parquet"):
+    with pytest.raises(basalt.InvalidData, match=r"files end with \.csv, \.tsv"):
         client.load(table, "t.xlsx")
     # Behind what the types come from.
     monkeypatch.setattr("basalt_client._csv.BLOCK_BYTES", 1024)
@@ -137,8 +137,13 @@ def test_folders_and_patterns(client: basalt.Client, table: str, tmp_path: pathl
     (folder / "more/3.csv.gz").write_bytes(gzip.compress(b"a,b\n7,y\n"))
     (folder / "_SUCCESS").write_text("")
     (folder / ".hidden.csv").write_text("c\n1\n")
+    (folder / "README.md").write_text("# What these are")
     all_rows = [(1.0, "NA"), (2.0, "x"), (1.5, "NA"), (7.0, "y")]
-    assert loaded(f"{folder}/") == loaded(folder) == loaded(f"{folder}/**/*.csv*") == all_rows
+    for data in (f"{folder}/", folder):
+        with pytest.warns(UserWarning, match=r"passed over: README\.md"):
+            assert loaded(data) == all_rows
+    (folder / "README.md").unlink()
+    assert loaded(f"{folder}/**/*.csv*") == all_rows
     assert loaded(folder / "?.csv") == all_rows[:3]
     # As it stands in the file, though it was a number in the first of them.
     (folder / "4.csv").write_text("a,b\nx,1\n007,NA\n")
@@ -164,8 +169,8 @@ def test_folders_and_patterns(client: basalt.Client, table: str, tmp_path: pathl
     [
         ({}, "no files"),
         ({"a.csv": "x,y\n1,2\n", "b.csv": "x,z\n1,2\n"}, r"b\.csv: its columns are not those of .*a\.csv, x, y"),
-        ({"a.csv": "x\n1\n", "b.txt": ""}, r"b\.txt: files end with"),
-        ({"a.csv": "x\n1\n", "b.jsonl": '{"x": "t"}'}, r"b\.jsonl: column 'x' is of type string, and int64"),
+        ({"b.txt": ""}, "no files of rows"),
+        ({"year=2024/a.csv": "x\n1\n"}, r"'year=2024' is the value of a column"),
         ({"a.csv": "x\n1\n", "b.csv": ""}, r"b\.csv"),
         ({"a.json": '[{"x": 1}, 5]'}, r"a\.json: row 2: '5' is no object"),
     ],
@@ -174,6 +179,7 @@ def test_folders_that_are_no_table(
     client: basalt.Client, table: str, tmp_path: pathlib.Path, files: dict[str, str], message: str
 ) -> None:
     for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     with pytest.raises(basalt.InvalidData, match=message):
         client.load(table, tmp_path)

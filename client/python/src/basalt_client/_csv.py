@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from ._texts import first_bad, parse, shown, type_of, what_is
+from . import _names as names
+from ._texts import ROUNDED, field_of, first_bad, parse, shown, what_is
 from .errors import InvalidData
 
 # Those of `basalt load`: in columns of text NA is a text.
@@ -53,10 +54,12 @@ class Csv:
                 sample = stream.read(_SAMPLE_BYTES)
         except OSError as error:
             raise unreadable(path, error) from None
-        self._delimiter = reading.delimiter or _delimiter(sample)
-        self._names = _header(sample, self._delimiter)
-        if any("\ufffd" in name for name in self._names) and "\ufffd".encode() not in sample:
+        ending = "\t" if any(each.lower() == ".tsv" for each in path.suffixes[-2:]) else ","
+        self._delimiter = reading.delimiter or _delimiter(sample, ending)
+        self._headers = _header(sample, self._delimiter)
+        if any("\ufffd" in name for name in self._headers) and "\ufffd".encode() not in sample:
             raise InvalidData(f"{path}:1: the names of the columns are not UTF-8")
+        self._names = names.of_headers(self._headers, reading.types)
         # None is known while they are looked for.
         self.schema = pa.schema([])
         self.schema = self._schema(reading.types, known)
@@ -91,23 +94,24 @@ class Csv:
 
     def _schema(self, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> pa.Schema:
         with self._explained(), self._open() as reader:
-            if reader.schema.names == self._names:
+            if reader.schema.names == self._headers:
                 return self._typed(reader, said, known)
         # A header that is longer than what was looked at.
-        self._names = reader.schema.names
+        self._headers = reader.schema.names
+        self._names = names.of_headers(self._headers, said)
         with self._explained(), self._open() as reader:
             return self._typed(reader, said, known)
 
     def _typed(self, reader: Any, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> pa.Schema:
-        def type_in(column: int, name: str) -> pa.DataType:
+        def field_in(column: int, name: str) -> pa.Field:
             if name in said:
-                return said[name]
+                return pa.field(name, said[name])
             if known is not None:
-                return known.field(name).type
-            return pa.null() if first is None else type_of(first.column(column), self._has_na)
+                return known.field(name)
+            return pa.field(name, pa.null()) if first is None else field_of(name, first.column(column), self._has_na)
 
         first = None if known or said.keys() >= set(self._names) else next(iter(reader), None)
-        return pa.schema([(name, type_in(column, name)) for column, name in enumerate(self._names)])
+        return pa.schema([field_in(column, name) for column, name in enumerate(self._names)])
 
     def _open(self) -> Any:
         """Reads texts: PyArrow's own types have 01234 as a number, and a double for what is longer than an int64."""
@@ -124,16 +128,19 @@ class Csv:
                 strings_can_be_null=True,
                 # A text in quotes is one: an empty one, too. Where nulls are said, quotes make no difference.
                 quoted_strings_can_be_null=not self._has_na,
-                column_types=dict.fromkeys(self._names, pa.string()),
+                column_types=dict.fromkeys(self._headers, pa.string()),
             ),
         )
 
     def _parsed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [
-            parse(texts, each.type, inferred=inferred, has_na=self._has_na)
-            for texts, each, inferred in zip(batch.columns, self.schema, self._inferred, strict=True)
-        ]
+        columns = [self._values(column, texts) for column, texts in enumerate(batch.columns)]
         return pa.RecordBatch.from_arrays(columns, self.schema.names)
+
+    def _values(self, column: int, texts: pa.Array) -> pa.Array:
+        """The values of a column's texts."""
+        each = self.schema.field(column)
+        rounds = ROUNDED.items() <= (each.metadata or {}).items()
+        return parse(texts, each.type, inferred=self._inferred[column], has_na=self._has_na, rounds=rounds)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -185,11 +192,13 @@ class Csv:
             cells, rest = cells[:at], cells[at].encode(errors="surrogateescape").decode(errors="replace")
         texts = pa.array([None if cell in self._nulls else cell for cell in cells], pa.string())
         # There are no types while they are looked for.
-        to = self.schema.field(column).type if len(self.schema) > 0 else pa.string()
-        inferred = len(self.schema) > 0 and self._inferred[column]
+        is_known = len(self.schema) > 0
+        to = self.schema.field(column).type if is_known else pa.string()
+        inferred = is_known and self._inferred[column]
 
         def check(part: pa.Array) -> None:
-            parse(part, to, inferred=inferred, has_na=self._has_na)
+            if is_known:
+                self._values(column, part)
 
         try:
             check(texts)
@@ -241,10 +250,10 @@ def _header(sample: bytes, delimiter: str) -> list[str]:
     return []
 
 
-def _delimiter(sample: bytes) -> str:
+def _delimiter(sample: bytes, ending: str) -> str:
     """The one by which most of the first rows have as many fields as the first, if those are more than one.
 
-    Among equals it is the one that makes more fields, then the comma, as in `basalt load`.
+    Among equals it is the one that makes more fields, then the one of the file's ending, as in `basalt load`.
     """
 
     def score(delimiter: str) -> tuple[int, int, bool]:
@@ -259,8 +268,8 @@ def _delimiter(sample: bytes) -> str:
             # The last of them may be cut.
             counts.pop()
         if not counts or counts[0] == 1:
-            return (0, 0, delimiter == ",")
-        return (counts.count(counts[0]) * 1000 // len(counts), counts[0], delimiter == ",")
+            return (0, 0, delimiter == ending)
+        return (counts.count(counts[0]) * 1000 // len(counts), counts[0], delimiter == ending)
 
     # Each byte a character: what the bytes are counts for nothing here.
     text = sample.decode("latin-1")

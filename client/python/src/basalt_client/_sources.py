@@ -6,28 +6,34 @@ import bisect
 import glob
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset
 
+from . import _names as names
 from ._cast import table_schema
 from ._csv import Csv, Reading
 from ._json import Json
-from ._types import MAX_DECIMAL_DIGITS, type_of_name
+from ._types import type_of_name
+from ._widen import widened
 from .errors import InvalidData
 
 _ROWS = 1 << 16
 
 _FORMATS = {
     ".csv": "csv",
+    ".tsv": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
     ".parquet": "parquet",
+    ".pq": "parquet",
     ".arrow": "ipc",
+    ".arrows": "ipc",
     ".feather": "ipc",
     ".ipc": "ipc",
 }
@@ -63,6 +69,8 @@ def reader_of(
     def read(table: pa.Schema | None) -> Source:
         types = {field.name: field.type for each in (table or (), said) for field in each}
         source = source_of(data, Reading(types, delimiter, nulls))
+        if not isinstance(data, (str, os.PathLike)):
+            source = _named(source, names.of_rows(source.schema.names, types))
         if unknown := [name for name in said.names if name not in source.schema.names]:
             has = ", ".join(source.schema.names)
             raise InvalidData(f"schema names a column {unknown[0]!r}, and the rows have {has}")
@@ -84,6 +92,19 @@ class Source:
     """Whether they can be read more than once."""
     place: Callable[[int], str] = lambda row: f"row {row + 1}"
     """Where a row is, by how many are before it; slow."""
+
+
+def _named(source: Source, names: Sequence[str]) -> Source:
+    """Rows whose columns have other names."""
+    if source.schema.names == names or len(set(source.schema.names)) < len(names):
+        return source
+    schema = pa.schema([field.with_name(name) for field, name in zip(source.schema, names, strict=True)])
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for batch in source.batches():
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return replace(source, schema=schema, batches=read)
 
 
 def source_of(data: Any, reading: Reading | None = None) -> Source:
@@ -172,9 +193,17 @@ def _path(path: pathlib.Path, reading: Reading) -> Source:
     if path.is_dir():
         # Names that begin so are those of logs and marks, such as Spark's _SUCCESS.
         inner = (each.relative_to(path) for each in path.rglob("*") if each.is_file())
-        files = sorted(path / each for each in inner if not any(part[0] in "._" for part in each.parts))
+        found = sorted(each for each in inner if not any(part[0] in "._" for part in each.parts))
+        for part in (part for each in found for part in each.parts[:-1]):
+            if "=" in part:
+                how = "load pyarrow.dataset.dataset(path, partitioning='hive'), or its files by a pattern"
+                raise InvalidData(f"{path}: {part!r} is the value of a column that the files below do not have; {how}")
+        files = [path / each for each in found if _format_of(each)]
         if not files:
-            raise InvalidData(f"{path}: there are no files in this folder")
+            raise InvalidData(f"{path}: there are no files of rows in this folder")
+        if len(files) < len(found):
+            skipped = ", ".join(str(each) for each in found if not _format_of(each))
+            warnings.warn(f"{path}: files whose endings name no format are passed over: {skipped}", stacklevel=2)
         return _files(files, reading)
     if not path.exists() and glob.has_magic(str(path)):
         files = sorted(pathlib.Path(each) for each in glob.glob(str(path), recursive=True))
@@ -191,14 +220,18 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
     names = parts[0].schema.names
     fields = {field.name: field for field in parts[0].schema}
     for path, part in zip(paths[1:], parts[1:], strict=True):
-        if sorted(part.schema.names) != sorted(names):
+        # A key of JSON may be missing, or be the first of its name.
+        if sorted(part.schema.names) != sorted(names) and _kind_of(path) != "json":
             raise InvalidData(f"{path}: its columns are not those of {paths[0]}, {', '.join(names)}")
         for field in part.schema:
-            fields[field.name] = _widened(fields[field.name], field, f"{path}: column {field.name!r}", paths)
-    nulls = [field for field in fields.values() if pa.types.is_null(field.type)]
-    schema = pa.schema(
-        [fields[name].with_type(pa.string()) if fields[name] in nulls else fields[name] for name in names]
-    )
+            before = fields.setdefault(field.name, field)
+            found = widened(before, field)
+            if found is None and not all(_kind_of(each) in ("csv", "json") for each in paths):
+                what = f"{path}: column {field.name!r} is of type {field.type}"
+                raise InvalidData(f"{what}, and {before.type} in files before it")
+            fields[field.name] = found or before.with_type(pa.string())
+    is_null = {name: pa.types.is_null(field.type) for name, field in fields.items()}
+    schema = pa.schema([field.with_type(pa.string()) if is_null[name] else field for name, field in fields.items()])
     # Text is read again in the types of all files; "007" of a column of texts was a number in a file of its own.
     parts = [_file(path, reading, schema) for path in paths]
     # How many rows are before those of each file, as far as they were read.
@@ -211,7 +244,7 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
             starts.append(rows)
             for batch in part.batches():
                 try:
-                    columns = [batch.column(field.name).cast(field.type) for field in schema]
+                    columns = [_column(batch, field) for field in schema]
                 except pa.ArrowException as error:
                     raise InvalidData(f"{path}: {error}") from None
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -225,29 +258,26 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
     return Source(schema, read, None if None in counts else sum(count or 0 for count in counts), place=place)
 
 
-def _widened(before: pa.Field, field: pa.Field, what: str, paths: Sequence[pathlib.Path]) -> pa.Field:
-    """A column that holds the values of both."""
-    if {before.type, field.type} == {pa.int64(), pa.uint64()}:
-        # PyArrow says int64, which holds none of the larger ones.
-        return before.with_type(pa.decimal128(MAX_DECIMAL_DIGITS, 0))
-    one = [pa.schema([each.remove_metadata()]) for each in (before, field)]
-    try:
-        return pa.unify_schemas(one, promote_options="permissive").field(0).with_metadata(before.metadata)
-    except pa.ArrowException:
-        if all(_kind_of(path) == "csv" for path in paths):
-            return before.with_type(pa.string())
-        raise InvalidData(f"{what} is of type {field.type}, and {before.type} in files before it") from None
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    return batch.column(field.name).cast(field.type)
 
 
 def _kind_of(path: pathlib.Path) -> str:
     """The format of a file by the ending of its name."""
+    kind = _format_of(path)
+    if kind is None:
+        known = ", ".join(_FORMATS)
+        raise InvalidData(f"{path}: files end with {known}; those of text also with .gz or .zst")
+    return kind
+
+
+def _format_of(path: pathlib.Path) -> str | None:
     endings = [suffix.lower() for suffix in path.suffixes]
     packed = len(endings) > 1 and endings[-1] in _PACKED
     kind = _FORMATS.get(endings[-2 if packed else -1]) if endings else None
-    if kind is None or (packed and kind not in ("csv", "json")):
-        known = ".parquet, .arrow, .feather, .ipc, .csv, .json, .jsonl or .ndjson, text also with .gz or .zst"
-        raise InvalidData(f"{path}: files end with {known}")
-    return kind
+    return None if packed and kind not in ("csv", "json") else kind
 
 
 def _file(path: pathlib.Path, reading: Reading, known: pa.Schema | None = None) -> Source:

@@ -21,6 +21,7 @@ from ._sources import Source
 from .errors import (
     BasaltError,
     Cancelled,
+    ColumnNotFound,
     DeadlineExceeded,
     IncompleteAnswer,
     InvalidData,
@@ -80,6 +81,10 @@ async def load(
     names = source.schema.names
     if len(set(names)) < len(names):
         raise InvalidData(f"two columns have one name: {', '.join(names)}")
+    if found is not None and not replaces and (unknown := [name for name in names if name not in found.names]):
+        has = ", ".join(found.names)
+        what = f"the rows have a column {unknown[0]!r}, and table {table!r} has {has}"
+        raise ColumnNotFound(what, reason="COLUMN_NOT_FOUND")
     if not names and (replaces or found is None):
         raise InvalidData("the rows have no columns, and a table has")
     # Before a table is dropped, because this fails for columns that no table holds.

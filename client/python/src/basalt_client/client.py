@@ -139,7 +139,8 @@ class Client:
         """Writes rows to a table: all of them are visible at once, or none.
 
         A table that is missing is made with the columns of the rows (`create` makes one with others). Columns are
-        found by their names; those that are left out are null. Texts of CSV and JSON files are read as what the
+        found by their names, also where these differ in case alone, but for files of JSON, Parquet and Arrow; those
+        that are left out are null. Texts of CSV and JSON files are read as what the
         table's columns are. Any other value is taken where the column holds it exactly: 7.0 in an integer column, but
         not 7.5. A double and a decimal are the same number where the double's shortest text is the decimal: 12.34
         goes both ways, and 12.345 into no decimal with two digits. Times without a zone are UTC, nanoseconds are cut
@@ -151,7 +152,7 @@ class Client:
             table: Its name.
             data: A data frame of pandas (NaN in it is null, its index is left out unless it has a name) or Polars, a
                 PyArrow table, record batch, reader or dataset, a dict of columns, a list of dicts, or a path: of a
-                Parquet, CSV, JSON (lines, or an array of objects) or Arrow file, of a folder of such files, or a
+                Parquet, CSV, JSON (objects one behind the other, or an array) or Arrow file, of a folder of such files, or a
                 pattern (`"data/*.parquet"`). Several files have the same columns, whose types are widened from file
                 to file.
             if_exists: `"append"` adds the rows. `"replace"` deletes all rows that the table has, in the same commit:
