@@ -40,6 +40,8 @@ class Reading:
     nulls: Sequence[str] | None = None
     """What is null in a CSV; `None`: the empty cell, `NULL`, `\\N`, and `NA` in columns that are no text. In quotes
     these are texts, where the column is text."""
+    known: Sequence[str] = ()
+    """Names of columns, which those of a CSV may be but for case."""
 
 
 class Csv:
@@ -47,6 +49,7 @@ class Csv:
 
     def __init__(self, path: pathlib.Path, reading: Reading, known: pa.Schema | None) -> None:
         self._path = path
+        self._known = reading.known
         self._nulls = _NULLS if reading.nulls is None else tuple(reading.nulls)
         self._has_na = reading.nulls is None
         try:
@@ -59,7 +62,7 @@ class Csv:
         self._headers = _header(sample, self._delimiter)
         if any("\ufffd" in name for name in self._headers) and "\ufffd".encode() not in sample:
             raise InvalidData(f"{path}:1: the names of the columns are not UTF-8")
-        self._names = names.of_headers(self._headers, reading.types)
+        self._names = names.of_headers(self._headers, self._known)
         # None is known while they are looked for.
         self.schema = pa.schema([])
         self.schema = self._schema(reading.types, known)
@@ -98,7 +101,7 @@ class Csv:
                 return self._typed(reader, said, known)
         # A header that is longer than what was looked at.
         self._headers = reader.schema.names
-        self._names = names.of_headers(self._headers, said)
+        self._names = names.of_headers(self._headers, self._known)
         with self._explained(), self._open() as reader:
             return self._typed(reader, said, known)
 

@@ -7,9 +7,9 @@ import glob
 import os
 import pathlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -53,9 +53,14 @@ def schema_of(schema: Schema | None) -> pa.Schema:
     return pa.schema([(name, type_of_name(each) if isinstance(each, str) else each) for name, each in schema.items()])
 
 
-def reader_of(
-    data: Any, schema: Schema | None, delimiter: str | None, nulls: Sequence[str] | None
-) -> Callable[[pa.Schema | None], Source]:
+class ReadRows(Protocol):
+    """Reads rows, whose columns go by the names of a table where they are its but for case."""
+
+    def __call__(self, table: pa.Schema | None, typed: Collection[str] | None = None) -> Source:
+        """Columns of texts have the types that the table has: those that are `typed`, or all."""
+
+
+def reader_of(data: Any, schema: Schema | None, delimiter: str | None, nulls: Sequence[str] | None) -> ReadRows:
     """What reads rows, with columns of text as a table has them, but for those whose types are said.
 
     A text has no type of its own: 12.34 is a decimal where the column of the table is.
@@ -66,11 +71,13 @@ def reader_of(
         raise TypeError("nulls are a list of texts")
     said = table_schema(schema_of(schema))
 
-    def read(table: pa.Schema | None) -> Source:
-        types = {field.name: field.type for each in (table or (), said) for field in each}
-        source = source_of(data, Reading(types, delimiter, nulls))
+    def read(table: pa.Schema | None, typed: Collection[str] | None = None) -> Source:
+        own = [field for field in table or () if typed is None or field.name in typed]
+        types = {field.name: field.type for field in [*own, *said]}
+        known = dict.fromkeys([*(table.names if table else ()), *said.names])
+        source = source_of(data, Reading(types, delimiter, nulls, tuple(known)))
         if not isinstance(data, (str, os.PathLike)):
-            source = _named(source, names.of_rows(source.schema.names, types))
+            source = _named(source, names.of_rows(source.schema.names, known))
         if unknown := [name for name in said.names if name not in source.schema.names]:
             has = ", ".join(source.schema.names)
             raise InvalidData(f"schema names a column {unknown[0]!r}, and the rows have {has}")
@@ -92,6 +99,8 @@ class Source:
     """Whether they can be read more than once."""
     place: Callable[[int], str] = lambda row: f"row {row + 1}"
     """Where a row is, by how many are before it; slow."""
+    origin: Literal["memory", "texts", "typed"] = "memory"
+    """Whether they are in files of texts, whose types are found, or in files that say their types."""
 
 
 def _named(source: Source, names: Sequence[str]) -> Source:
@@ -159,7 +168,7 @@ def _dataset(dataset: pa.dataset.Dataset, path: pathlib.Path | None = None) -> S
         except pa.ArrowException as error:
             raise InvalidData(f"{path or 'the rows cannot be read'}: {error}") from None
 
-    return Source(dataset.schema, read, place=_row_of(path))
+    return Source(dataset.schema, read, place=_row_of(path), origin="typed")
 
 
 def _row_of(path: pathlib.Path | None) -> Callable[[int], str]:
@@ -255,7 +264,9 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
         return parts[part].place(row - starts[part])
 
     counts = [part.rows for part in parts]
-    return Source(schema, read, None if None in counts else sum(count or 0 for count in counts), place=place)
+    rows = None if None in counts else sum(count or 0 for count in counts)
+    are_texts = all(part.origin == "texts" for part in parts)
+    return Source(schema, read, rows, place=place, origin="texts" if are_texts else "typed")
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -286,7 +297,7 @@ def _file(path: pathlib.Path, reading: Reading, known: pa.Schema | None = None) 
     try:
         if kind in ("csv", "json"):
             text = Csv(path, reading, known) if kind == "csv" else Json(path, reading.types, known)
-            return Source(text.schema, text.batches, place=text.place)
+            return Source(text.schema, text.batches, place=text.place, origin="texts")
         if kind == "ipc" and not _has_index(path):
             return _stream(path)
         return _dataset(pa.dataset.dataset(path, format=kind), path)
@@ -306,4 +317,4 @@ def _stream(path: pathlib.Path) -> Source:
             yield from reader
 
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
-        return Source(reader.schema, read, place=_row_of(path))
+        return Source(reader.schema, read, place=_row_of(path), origin="typed")

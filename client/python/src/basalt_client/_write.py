@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,9 +15,10 @@ from . import _proto as pb
 from . import _types as types
 from . import catalog
 from ._cast import cast_batch, table_schema
+from ._keep import kept
 from ._progress import Progress
 from ._rpc import Connection, Duplex
-from ._sources import Source
+from ._sources import ReadRows, Source
 from .errors import (
     BasaltError,
     Cancelled,
@@ -56,7 +57,7 @@ class Committed:
 async def load(
     connection: Connection,
     table: str,
-    read: Callable[[pa.Schema | None], Source],
+    read: ReadRows,
     *,
     if_exists: IfExists,
     key_columns: str | Sequence[str],
@@ -73,11 +74,13 @@ async def load(
     replace_by = [key_columns] if isinstance(key_columns, str) else list(key_columns)
     if replace_by and if_exists == "replace":
         raise ValueError("key_columns say which rows are replaced, if_exists='replace' that all are: one of them")
-    found = await _schema_of(connection, table)
+    existing = await _table(connection, table)
+    found = None if existing is None else types.schema_from_api(existing.schema)
     if found is not None and if_exists == "fail":
         raise TableExists(f"there is a table {table!r} already", reason="TABLE_EXISTS")
     replaces = found is not None and if_exists == "replace"
-    source = await connection.transport.work(lambda: read(None if replaces else found))
+    # Types of rows that take the place of others are found first.
+    source = await connection.transport.work(lambda: read(found, () if replaces else None))
     names = source.schema.names
     if len(set(names)) < len(names):
         raise InvalidData(f"two columns have one name: {', '.join(names)}")
@@ -89,6 +92,11 @@ async def load(
         raise InvalidData("the rows have no columns, and a table has")
     # Before a table is dropped, because this fails for columns that no table holds.
     wanted = table_schema(pa.schema([_said(schema, field) for field in source.schema]))
+    if replaces and found is not None:
+        own = pa.schema([field for field in found if field.name not in schema.names])
+        wanted, source = await connection.transport.work(
+            lambda: kept(own, wanted, source, lambda typed: read(found, typed))
+        )
     replaces_rows = replaces and found is not None and _holds(found, wanted)
     creates = found is None or (replaces and not replaces_rows)
     drops = creates and found is not None
@@ -110,7 +118,14 @@ async def load(
             await catalog.drop(connection, table, if_exists=True)
             state.is_dropped = True
         if creates:
-            await catalog.create(connection, table, wanted, if_not_exists=False, retention=None)
+            columns = wanted
+            if found is not None and sorted(found.names) == sorted(wanted.names):
+                columns = pa.schema([wanted.field(name) for name in found.names])
+            request = pb.CreateTableRequest(name=table, schema=types.schema_to_api(columns))
+            if existing is not None:
+                _keep_properties(request, existing, wanted)
+            # A second try of a creation that was done would find the table there.
+            await connection.once("CatalogService.CreateTable", request)
             state.is_created = True
         return await (connection.retrying(attempt) if source.repeatable else attempt())
     except BaseException as error:
@@ -143,14 +158,22 @@ def _holds(table: pa.Schema, wanted: pa.Schema) -> bool:
     return sorted(table.names) == sorted(wanted.names) and all(map(is_held, wanted))
 
 
-async def _schema_of(connection: Connection, table: str) -> pa.Schema | None:
-    """The columns of a table; `None` where there is none."""
+async def _table(connection: Connection, table: str) -> Any | None:
+    """The API's `Table`; `None` where there is none."""
     request = pb.GetTableRequest(name=table, view=pb.TABLE_VIEW_SUMMARY)
     try:
-        answer = await connection.ask("CatalogService.GetTable", request)
+        return (await connection.ask("CatalogService.GetTable", request)).table
     except TableNotFound:
         return None
-    return types.schema_from_api(answer.table.schema)
+
+
+def _keep_properties(request: Any, existing: Any, columns: pa.Schema) -> None:
+    """Has a table that takes the place of another keep its rows for as long, and leave of deletions what that did."""
+    request.deletes = existing.deletes
+    if existing.HasField("retention") and existing.retention.column in columns.names:
+        kind = columns.field(existing.retention.column).type
+        if kind in (types.TIMESTAMP, pa.date32()):
+            request.retention.CopyFrom(existing.retention)
 
 
 async def _read_through(connection: Connection, source: Source, schema: pa.Schema) -> None:

@@ -152,15 +152,16 @@ class Client:
             table: Its name.
             data: A data frame of pandas (NaN in it is null, its index is left out unless it has a name) or Polars, a
                 PyArrow table, record batch, reader or dataset, a dict of columns, a list of dicts, or a path: of a
-                Parquet, CSV, JSON (objects one behind the other, or an array) or Arrow file, of a folder of such files, or a
-                pattern (`"data/*.parquet"`). Several files have the same columns, whose types are widened from file
-                to file.
+                Parquet, CSV, JSON (objects one behind the other, or an array) or Arrow file, of a folder of such
+                files, or a pattern (`"data/*.parquet"`). Several files have the same columns, whose types are widened
+                from file to file.
             if_exists: `"append"` adds the rows. `"replace"` deletes all rows that the table has, in the same commit:
-                whoever reads sees the old rows or the new ones, and where the load fails the old ones stay. That is
-                where the table has the columns of the new rows, by name and type, in any order, and it takes null
-                where they may be. Where it has others, it is dropped and made again, once all rows were read (those
-                that can be read only once are not read before): not in one step, and where the load then fails,
-                the error says that the old rows are gone. `"fail"` is a `TableExists` where there is a table.
+                whoever reads sees the old rows or the new ones, and where the load fails the old ones stay. Columns
+                keep the types that the table has, where `schema` says no others and all of the new values are of
+                them; what Parquet and Arrow files say of theirs counts. Where the columns are others then, the table
+                is dropped and made again, once all rows were read (those that can be read only once are not read
+                before): not in one step, and where the load then fails, the error says that the old rows are gone.
+                `"fail"` is a `TableExists` where there is a table.
             key_columns: Rows of the table that have the same values in these columns as a new one are deleted in the
                 same commit. Not with `if_exists="replace"`.
             request_id: Makes a later repetition harmless: rows with an id that was committed are not added again, and
