@@ -80,6 +80,44 @@ def test_delete_by_a_condition_in_sql(client: basalt.Client, address: str, table
     assert len(client.query(table).collect()) == 0
 
 
+@pytest.mark.sql
+@pytest.mark.parametrize(
+    ("condition", "message", "place"),
+    [
+        ("nope = 2015", 'no column "nope"', "column 1 of the condition"),
+        ("year = 2014\n AND nope = 1", 'no column "nope"', "line 2, column 6 of the condition"),
+        ("year = 'x'", "cannot cast string 'x' to value of Int64 type", "column 8 of the condition"),
+        ("year = ", "expected an expression, found the end of the condition", "the end of the condition"),
+        ("(year = 1", "expected ), found the end of the condition", "the end of the condition"),
+        ("year = 1 LIMIT 1", "expected the end of the condition, found limit", "column 10 of the condition"),
+        ("year = 1)", "a ) has no (", "column 9 of the condition"),
+        ("year = 1) OR (year = 2", "a ) has no (", "column 9 of the condition"),
+        ("year = 1; DROP TABLE t", "expected one condition, found ;", "column 9 of the condition"),
+        (" WHERE year = 1", "a condition begins behind WHERE, which is none of it", "column 2 of the condition"),
+        ("year IN (SELECT year FROM there)", 'no table "there"', "column 27 of the condition"),
+    ],
+)
+def test_what_is_wrong_with_a_condition(
+    client: basalt.Client, table: str, condition: str, message: str, place: str
+) -> None:
+    client.load(table, {"year": [2013, 2014], "text": ["a)", "b;"]})
+    with pytest.raises(basalt.BasaltError) as caught:
+        client.delete(table, condition)
+    assert (caught.value.message, caught.value.place) == (message, place)
+    at = "" if place in message else f" at {place}"
+    assert str(caught.value) == f"{message}{at} ({caught.value.reason})"
+    with pytest.raises(basalt.TableNotFound) as caught:
+        client.delete("there_is_none", "year = 1")
+    assert "line" not in str(caught.value)
+
+
+@pytest.mark.sql
+def test_signs_in_texts_and_comments_are_none(client: basalt.Client, table: str) -> None:
+    client.load(table, {"text": ["a)", "b;", "it's )", "c"]})
+    assert client.delete(table, "text = 'a)' -- )\n OR (\"text\" = 'b;' /* ; ) */)").rows == 2
+    assert client.delete(table, r"text = E'it\'s )'").rows == 1
+
+
 class NoSql(grpc.RpcError):
     """What a server says that is built without SQL."""
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from . import _proto as pb
 from . import _types as types
 from ._answers import collect_statement
+from ._conditions import deletion, of_condition
 from ._rpc import Connection
 from ._values import from_value
 from .errors import BasaltError, MalformedAnswer, NotSupported, add_note
@@ -255,16 +256,18 @@ async def delete(connection: Connection, table: str, filter: Filter | str) -> De
 
 
 async def _delete_where(connection: Connection, table: str, condition: str) -> Deleted:
-    """Deletes by a condition in SQL, which stands on lines of its own: it may end with a comment."""
+    """Deletes by a condition in SQL."""
     if not condition.strip():
         raise TypeError(f"rows are deleted by {_CONDITIONS}; all of them by constant(True)")
-    name = table.replace('"', '""')
+    statement = deletion(table, condition)
     try:
-        answer = await collect_statement(connection, f'DELETE FROM "{name}" WHERE (\n{condition}\n)', ())
+        answer = await collect_statement(connection, statement, ())
     except NotSupported as error:
         if error.reason:
-            raise
+            raise of_condition(error, condition) from None
         raise TypeError(f"this server has no SQL: rows are deleted by {_FILTERS}, not by a text") from None
+    except BasaltError as error:
+        raise of_condition(error, condition) from None
     request = pb.GetTableRequest(name=table, view=pb.TABLE_VIEW_SUMMARY)
     try:
         version = (await connection.ask("CatalogService.GetTable", request)).table.version
