@@ -79,7 +79,9 @@ def _table_type(name: str, data_type: pa.DataType) -> pa.DataType:
         "float": pa.float32(),
     }
     if kind not in simple:
-        raise InvalidData(f"column {name!r} has the Arrow type {data_type}, which no table holds")
+        how = "; as seconds they are numbers" if pa.types.is_duration(data_type) else ""
+        how = "; as texts, by `.astype(str)`, they are" if "pandas" in str(data_type) else how
+        raise InvalidData(f"column {name!r} has the Arrow type {data_type}, which no table holds{how}")
     return simple[kind]
 
 

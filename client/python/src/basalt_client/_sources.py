@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import glob
+import itertools
 import os
 import pathlib
 import warnings
@@ -14,11 +15,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.dataset
 
+from . import _memory as memory
 from . import _names as names
 from ._cast import table_schema
 from ._csv import Csv, Reading
 from ._json import Json
-from ._types import type_of_name
+from ._types import type_of
 from ._widen import widened
 from .errors import InvalidData
 
@@ -41,7 +43,7 @@ _FORMATS = {
 _PACKED = (".gz", ".zst")
 
 
-Schema: TypeAlias = "pa.Schema | Mapping[str, pa.DataType | str]"
+Schema: TypeAlias = "pa.Schema | Mapping[str, pa.DataType | str | type]"
 
 
 def schema_of(schema: Schema | None) -> pa.Schema:
@@ -50,7 +52,7 @@ def schema_of(schema: Schema | None) -> pa.Schema:
         return schema or pa.schema([])
     if not isinstance(schema, Mapping):
         raise TypeError(f"schema is a pyarrow.Schema or a dict of types by column, not a {type(schema).__qualname__}")
-    return pa.schema([(name, type_of_name(each) if isinstance(each, str) else each) for name, each in schema.items()])
+    return pa.schema([(name, type_of(each)) for name, each in schema.items()])
 
 
 class ReadRows(Protocol):
@@ -131,34 +133,56 @@ def source_of(data: Any, reading: Reading | None = None) -> Source:
 
 def _source_of(data: Any, reading: Reading) -> Source:
     if isinstance(data, (str, os.PathLike)):
-        return _path(pathlib.Path(data), reading)
+        if "://" in str(data):
+            how = "load pyarrow.dataset.dataset(address) or pandas.read_csv(address)"
+            raise FileNotFoundError(f"{data} is no file of this machine: {how}")
+        return _path(pathlib.Path(data).expanduser(), reading)
     if reading.delimiter is not None or reading.nulls is not None:
         raise TypeError(f"delimiter= and nulls= are of CSV files, not of a {type(data).__qualname__}")
-    library = type(data).__module__.partition(".")[0]
-    if library == "pandas":
-        return _table(_of_pandas(data))
-    if library == "polars":
-        return _table((data.collect() if hasattr(data, "collect") else data).to_arrow())
-    if isinstance(data, pa.Table):
-        return _table(data)
-    if isinstance(data, pa.RecordBatch):
-        return _table(pa.Table.from_batches([data]))
     if isinstance(data, pa.dataset.Dataset):
         return _dataset(data)
-    if isinstance(data, Mapping):
-        return _table(pa.table(dict(data)))
-    if isinstance(data, Sequence) and not isinstance(data, bytes):
-        return _table(_of_records(data))
     if isinstance(data, pa.dataset.Scanner):
         data = data.to_reader()
+    table = memory.table_of(data)
+    if table is not None:
+        return Source(table.schema, lambda: iter(table.to_batches(_ROWS)), table.num_rows)
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         return Source(reader.schema, lambda: iter(reader), repeatable=False)
+    if hasattr(data, "readline"):
+        raise TypeError("rows are loaded from a file by its path; of an open one load pandas.read_csv(file)")
+    if isinstance(data, Iterator):
+        return _pieces(data)
     raise TypeError(f"rows are not loaded from a {type(data).__module__}.{type(data).__qualname__}")
 
 
-def _table(table: pa.Table) -> Source:
-    return Source(table.schema, lambda: iter(table.to_batches(_ROWS)), table.num_rows)
+def _pieces(pieces: Iterator[Any]) -> Source:
+    """Frames, tables, batches or dicts that come one after the other: what the first has is in all of them."""
+    first = next(pieces, None)
+    if first is None:
+        raise InvalidData("there is no row, so the columns are not known")
+    if isinstance(first, Mapping) and not any(memory.is_column(each) for each in first.values()):
+        table = memory.table_of([first, *pieces])
+        assert table is not None
+        return Source(table.schema, lambda: iter(table.to_batches(_ROWS)), table.num_rows)
+    schema = _piece(first).schema
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for piece in itertools.chain([first], pieces):
+            table = _piece(piece)
+            if sorted(table.schema.names) != sorted(schema.names):
+                names = ", ".join(table.schema.names)
+                raise InvalidData(f"the columns of a part are {names}, and of the first {', '.join(schema.names)}")
+            yield from table.select(schema.names).to_batches(_ROWS)
+
+    return Source(schema, read, repeatable=False)
+
+
+def _piece(piece: Any) -> pa.Table:
+    table = memory.table_of(piece)
+    if table is None:
+        raise TypeError(f"rows are not loaded from parts of the type {type(piece).__qualname__}")
+    return table
 
 
 def _dataset(dataset: pa.dataset.Dataset, path: pathlib.Path | None = None) -> Source:
@@ -173,28 +197,6 @@ def _dataset(dataset: pa.dataset.Dataset, path: pathlib.Path | None = None) -> S
 
 def _row_of(path: pathlib.Path | None) -> Callable[[int], str]:
     return lambda row: f"{path}: row {row + 1}" if path else f"row {row + 1}"
-
-
-def _of_pandas(frame: Any) -> pa.Table:
-    if not hasattr(frame, "columns"):
-        raise TypeError("a series is not a table: use its frame, `series.to_frame()`")
-    named = [level for level, name in enumerate(frame.index.names) if name is not None]
-    if named:
-        # A named index is data, such as the keys of groups; one without a name counts rows.
-        frame = frame.reset_index(level=named)
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    return pa.Table.from_pandas(frame, preserve_index=False)
-
-
-def _of_records(rows: Sequence[Any]) -> pa.Table:
-    names: dict[str, None] = {}
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise TypeError(f"row {number} is a {type(row).__qualname__}, not a dict of columns")
-        names |= dict.fromkeys(row)
-    if not names:
-        raise InvalidData("there is no row, so the columns are not known")
-    return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 def _path(path: pathlib.Path, reading: Reading) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import Any
 
@@ -36,6 +37,27 @@ _SIMPLE: list[tuple[str, int, pa.DataType]] = [
     ("binary", pb.TYPE_KIND_BINARY, pa.binary()),
     ("time", pb.TYPE_KIND_TIME, TIME),
 ]
+# As PyArrow, pandas and Python have them, where that is one type alone: a float of Python is no float of PyArrow.
+_OTHER_NAMES = {
+    "boolean": pa.bool_(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "datetime": TIMESTAMP,
+    "string": pa.string(),
+    "str": pa.string(),
+    "text": pa.string(),
+    "bytes": pa.binary(),
+}
+_OF_PYTHON: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    dt.datetime: TIMESTAMP,
+    dt.date: pa.date32(),
+    dt.time: TIME,
+}
 _BY_KIND = {kind: arrow for _, kind, arrow in _SIMPLE}
 _BY_ARROW = {arrow: (name, kind) for name, kind, arrow in _SIMPLE}
 
@@ -73,12 +95,25 @@ def type_name(data_type: pa.DataType) -> str:
     return found[0] if found else str(data_type)
 
 
+def type_of(what: pa.DataType | str | type) -> pa.DataType:
+    """The type that is meant: one of PyArrow's, of Python's, or a name."""
+    if isinstance(what, pa.DataType):
+        return what
+    if isinstance(what, str):
+        return type_of_name(what)
+    if isinstance(what, type) and what in _OF_PYTHON:
+        return _OF_PYTHON[what]
+    raise TypeError(f"{what!r} is no type: one of PyArrow's, such as pyarrow.int32(), or its name")
+
+
 def type_of_name(name: str) -> pa.DataType:
     """The type of a name, as `type_name` gives it."""
     plain = re.sub(r"\s", "", name.lower())
     found = next((arrow for known, _, arrow in _SIMPLE if known == plain), None)
     if found is not None:
         return found
+    if plain in _OTHER_NAMES:
+        return _OTHER_NAMES[plain]
     digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", plain)
     if digits and 1 <= int(digits[1]) <= MAX_DECIMAL_DIGITS and int(digits[2]) <= int(digits[1]):
         return pa.decimal128(int(digits[1]), int(digits[2]))

@@ -159,13 +159,13 @@ class Client:
     async def create(
         self,
         table: str,
-        schema: pa.Schema,
+        schema: Schema,
         *,
         if_not_exists: bool = False,
         retention: catalog.Retention | None = None,
     ) -> catalog.Table:
         """Creates a table."""
-        return await catalog.create(self._connection, table, schema, if_not_exists, retention)
+        return await catalog.create(self._connection, table, schema_of(schema), if_not_exists, retention)
 
     async def drop(self, table: str, *, if_exists: bool = False) -> None:
         """Drops a table."""

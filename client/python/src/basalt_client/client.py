@@ -204,7 +204,7 @@ class Client:
     def create(
         self,
         table: str,
-        schema: pa.Schema,
+        schema: Schema,
         *,
         if_not_exists: bool = False,
         retention: catalog.Retention | None = None,
@@ -213,14 +213,15 @@ class Client:
 
         Args:
             table: A letter or `_`, then letters, digits and `_`.
-            schema: Columns of the types that tables have (bool, integers, floats, decimal128, date32, timestamps of
+            schema: A `pyarrow.Schema`, or a dict of the columns' names and types as for `load`; of the types that
+                tables have (bool, integers, floats, decimal128, date32, timestamps of
                 microseconds in UTC, time64 of microseconds, string, binary). The metadata of a field may have
                 `basalt.references` (`"table.column"`: its values are keys there), `basalt.optimize` (`size`,
                 `balanced`, `speed`) and `basalt.encoding`.
             if_not_exists: Success where there is one with the same schema.
             retention: For how long rows are part of it.
         """
-        return run(catalog.create(self._connection, table, schema, if_not_exists, retention))
+        return run(catalog.create(self._connection, table, schema_of(schema), if_not_exists, retention))
 
     def drop(self, table: str, *, if_exists: bool = False) -> None:
         """Drops a table."""
@@ -364,6 +365,10 @@ class Stream:
     def to_reader(self) -> pa.RecordBatchReader:
         """What comes, for libraries that read Arrow's streams."""
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """As `to_reader`, for libraries that ask for it so, and for `Client.load`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
         """Has the server stop, where not all of it was read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -281,6 +282,9 @@ def _arithmetic(op: int, left: Any, right: Any) -> Expr:
 
 
 def _compare(op: int, left: Any, right: Any) -> Filter:
+    if right is None:
+        # As in SQL, so that a filter may be built of a value that is not there; but nobody writes it for that.
+        warnings.warn("a comparison with None is true for no row: use is_null() or is_not_null()", stacklevel=3)
     return Filter(pb.Filter(compare=pb.Compare(op=op, left=value(left).message, right=value(right).message)))
 
 

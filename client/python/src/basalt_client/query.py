@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from typing_extensions import Self
@@ -30,13 +30,13 @@ class QueryBuilder:
         copy.CopyFrom(self._request)
         return copy
 
-    def select(self, *columns: Expr | str) -> Self:
-        """The columns of the answer.
+    def select(self, *columns: Expr | str | Sequence[Expr | str]) -> Self:
+        """The columns of the answer; a list of them is all of its items, here and in the other steps.
 
         With an aggregate among them, or with `group_by`, there is one row a group, and every other expression must be
         one of the keys.
         """
-        items = [_item(named(column)) for column in columns]
+        items = [_item(named(column)) for column in _flat(columns)]
         return self._with(lambda request: request.select.extend(items))
 
     def filter(self, *filters: Filter) -> Self:
@@ -47,28 +47,28 @@ class QueryBuilder:
         """Only the rows of a set that `select_rows` made. The version that it is of is read, which must be there."""
         return self.filter(rows.filter())
 
-    def group_by(self, *keys: Expr | str) -> Self:
+    def group_by(self, *keys: Expr | str | Sequence[Expr | str]) -> Self:
         """The keys of the groups; `aggregate` has them as the first columns of the answer."""
-        new = tuple(map(named, keys))
+        new = tuple(map(named, _flat(keys)))
         query = self._with(lambda request: request.group_by.extend(key.message for key in new))
         query._keys = self._keys + new
         return query
 
-    def aggregate(self, *aggregates: Expr) -> Self:
+    def aggregate(self, *aggregates: Expr | Sequence[Expr]) -> Self:
         """The columns of the answer: the keys of `group_by`, then these, one row a group."""
-        return self.select(*self._keys, *aggregates)
+        return self.select(*self._keys, *_flat(aggregates))
 
     def having(self, *filters: Filter) -> Self:
         """Only groups for which all of the filters are true; they may hold aggregates."""
         return self._with(lambda request: _restrict(request, "having", filters))
 
-    def order_by(self, *keys: Expr | str | OrderBy, descending: bool = False) -> Self:
+    def order_by(self, *keys: Expr | str | OrderBy | Sequence[Expr | str | OrderBy], descending: bool = False) -> Self:
         """The order, by columns of the answer or of the table; nulls are last.
 
         `Expr.asc` and `Expr.desc` say more for one key, and are not turned by `descending`. Without an order groups
         come in the order of their keys, rows in the order of their addresses.
         """
-        orders = [_order(key, descending).message for key in keys]
+        orders = [_order(key, descending).message for key in _flat(keys)]
         return self._with(lambda request: request.order_by.extend(orders))
 
     def limit(self, rows: int) -> Self:
@@ -116,6 +116,10 @@ def keep_ms(seconds: float | None) -> int:
     if seconds <= 0:
         raise ValueError(f"a set is kept for more than {seconds} seconds")
     return max(round(seconds * 1000), 1)
+
+
+def _flat(items: Iterable[Any]) -> list[Any]:
+    return [each for item in items for each in (item if isinstance(item, (list, tuple)) else [item])]
 
 
 def _item(expr: Expr) -> Any:

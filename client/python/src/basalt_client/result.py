@@ -66,6 +66,10 @@ class Result:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self.batches)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """What PyArrow, Polars, pandas and DuckDB take for a table, and `Client.load` for rows."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_arrow(self) -> pa.Table:
         """As a PyArrow table."""
         return pa.Table.from_batches(self.batches, self.schema)
