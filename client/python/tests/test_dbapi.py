@@ -3,7 +3,9 @@
 import datetime as dt
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
 
+import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
@@ -66,11 +68,70 @@ def test_writing(connection: dbapi.Connection, table: str) -> None:
     cursor = connection.cursor()
     cursor.execute(f"CREATE TABLE {table} (n BIGINT, t TEXT)")
     cursor.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(1, "a"), (2, None), (3, "'")])
-    assert (cursor.rowcount, cursor.description) == (1, None)
+    assert (cursor.rowcount, cursor.description) == (3, None)
     with pytest.raises(dbapi.ProgrammingError, match="no rows"):
         cursor.fetchall()
     assert cursor.execute(f"DELETE FROM {table} WHERE n < ?", [3]).rowcount == 2
     assert cursor.execute(f"SELECT * FROM {table}").fetchall() == [(3, "'")]
+
+
+COLUMNS = (
+    "id BIGINT NOT NULL, price DECIMAL(12, 2), text TEXT, at TIMESTAMP, day DATE, "
+    "ok BOOLEAN, x DOUBLE, n SMALLINT, b BYTEA"
+)
+UTC = dt.timezone.utc
+
+
+def test_many_rows_are_one_commit(connection: dbapi.Connection, table: str) -> None:
+    cursor = connection.cursor().execute(f'CREATE TABLE {table} ({COLUMNS}, "a b" TIME)')
+    version = connection.client.describe(table).table.version
+    noon = dt.datetime(2024, 5, 17, 12, tzinfo=UTC)
+    values = [
+        (1, Decimal("1.50"), "a", noon, noon.date(), True, 1.5, 7, b"x", dt.time(10)),
+        # What SQL takes for the same.
+        (2, 2, 7, noon.replace(tzinfo=None), noon.date(), None, 2, np.int64(8), None, None),
+        (3, None, None, noon.astimezone(dt.timezone(dt.timedelta(hours=2))), None, False, None, None, b"", None),
+    ]
+    cursor.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * 10)})", iter(values))
+    assert cursor.rowcount == 3
+    assert connection.client.describe(table).table.version == version + 1
+    names = 'at, "a b", price, ID'
+    texts = ("2024-05-17 12:00", "10:00", "1.50", "4")
+    cursor.executemany(f"insert into {table} ({names}) values (?, ?, ?, ?);", [texts, texts])
+    found = connection.cursor().execute(f"SELECT * FROM {table} ORDER BY id").fetchall()
+    assert found == [
+        (1, Decimal("1.50"), "a", noon, noon.date(), True, 1.5, 7, b"x", dt.time(10)),
+        (2, Decimal(2), "7", noon, noon.date(), None, 2.0, 8, None, None),
+        (3, None, None, noon, None, False, None, None, b"", None),
+        *[(4, Decimal("1.50"), None, noon, None, None, None, None, None, dt.time(10))] * 2,
+    ]
+    # Of a load all rows are there, or none.
+    with pytest.raises(dbapi.ProgrammingError):
+        cursor.executemany(f"INSERT INTO {table} (id) VALUES (?)", [(5,), (None,)])
+    assert cursor.executemany(f"INSERT INTO {table} (id) VALUES (?)", []).rowcount == 0
+    assert cursor.execute(f"SELECT count(*) FROM {table}").fetchone() == (5,)
+
+
+def test_what_sql_alone_converts_is_sql(connection: dbapi.Connection, table: str) -> None:
+    """As it would be for one row."""
+    cursor = connection.cursor().execute(f"CREATE TABLE {table} (a TEXT, n BIGINT, b BYTEA)")
+    for sql, rows in [
+        (f"INSERT INTO {table} (a) VALUES (?)", [(1.5,), (True,), (dt.date(2024, 5, 17),)]),
+        (f"INSERT INTO {table} (n) VALUES (?)", [(1.0,), (2.0,)]),
+        (f"INSERT INTO {table} (b) VALUES (?)", [("00ff",)]),
+        (f"INSERT INTO {table} (n) VALUES (? + 1)", [(1,), (2,)]),
+    ]:
+        cursor.execute(f"DELETE FROM {table}")
+        for row in rows:
+            cursor.execute(sql, row)
+        expected = cursor.execute(f"SELECT * FROM {table}").fetchall()
+        cursor.execute(f"DELETE FROM {table}")
+        assert cursor.executemany(sql, rows).rowcount == len(rows)
+        assert cursor.execute(f"SELECT * FROM {table}").fetchall() == expected
+    with pytest.raises(dbapi.ProgrammingError):
+        cursor.executemany("INSERT INTO there_is_none VALUES (?)", [(1,)])
+    with pytest.raises(dbapi.ProgrammingError):
+        cursor.executemany(f"INSERT INTO {table} (nope) VALUES (?)", [(1,)])
 
 
 def test_transactions_are_not_pretended(connection: dbapi.Connection, flights: str) -> None:

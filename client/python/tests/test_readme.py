@@ -17,7 +17,7 @@ README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
 def test_every_block_runs(client: basalt.Client, address: str) -> None:
     text = README.read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 10
+    assert len(blocks) == 11
     known: dict[str, object] = {"__name__": "readme"}
     printed = io.StringIO()
     try:

@@ -7,7 +7,7 @@ error. An answer is here as a whole before its first row is fetched.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from . import client, errors
 from ._answers import is_query
+from ._bulk import insert_many
 from ._types import type_name
 from .result import Result, python_columns
 
@@ -231,10 +232,27 @@ class Cursor:
             self._rowcount = result.scalar()
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
-        """Runs a statement once for each of the parameters, each a commit. `Client.load` writes many rows as one."""
-        for parameters in seq_of_parameters:
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Sequence[Any]]) -> Self:
+        """Runs a statement for each of the parameters.
+
+        `INSERT INTO t (a, b) VALUES (?, ?)` is one commit of all rows, or none of them, where their values are the
+        columns'; any other statement is a commit for each.
+        """
+        if self._client is None:
+            raise InterfaceError("the cursor is closed")
+        rows = list(seq_of_parameters)
+        try:
+            inserted = insert_many(self._client, operation, rows) if rows else 0
+        except errors.BasaltError as error:
+            _raise(error)
+        if inserted is not None:
+            self._result, self._rowcount, self._fetched = None, inserted, False
+            return self
+        total = 0
+        for parameters in rows:
             self.execute(operation, parameters)
+            total += max(self._rowcount, 0)
+        self._rowcount = total
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
