@@ -131,7 +131,7 @@ def test_what_no_table_holds_is_refused(client: basalt.Client, table: str) -> No
         (pa.date32(), pa.array([dt.datetime(2024, 5, 17, 1)]), False),
         (pa.timestamp("us", "UTC"), pa.array([dt.date(2024, 5, 17)]), True),
         (pa.int64(), pa.array(["1"]), False),
-        (pa.string(), pa.array([1]), False),
+        (pa.string(), pa.array([1]), True),
         (pa.bool_(), pa.array([1]), False),
         (pa.string(), pa.array([None]), True),
     ],

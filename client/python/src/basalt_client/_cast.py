@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from . import _types as types
 from ._texts import first_bad, shown
+from ._to_text import to_texts
 from .errors import InvalidData
 
 _METADATA_KEYS = (types.ENCODING_KEY, types.OPTIMIZE_KEY, types.REFERENCES_KEY)
@@ -36,6 +37,8 @@ _EXACT = {
     "nested": {"text"},
     "binary": {"binary"},
 }
+# Each of them has a text.
+_WITH_TEXT = {"integer", "float", "decimal", "bool", "date", "timestamp", "time", "binary"}
 
 
 def table_schema(schema: pa.Schema) -> pa.Schema:
@@ -136,8 +139,12 @@ def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
     kind, wanted = _kind(array.type), _kind(to)
     if kind == "null":
         return pa.nulls(len(array), to)
+    if wanted == "text" and kind in _WITH_TEXT:
+        own = _kind_type(kind, array.type)
+        return to_texts(array if array.type == own else cast(array, own))
     if wanted not in _EXACT.get(kind, ()):
-        raise NoSuchCast("values are not converted between these types")
+        hint = "; a file of texts is, or what pandas.to_datetime and the like make of them" if kind == "text" else ""
+        raise NoSuchCast(f"values are not converted between these types{hint}")
     if kind == "nested":
         return _json_texts(array)
     if kind in ("timestamp", "time"):
@@ -160,6 +167,12 @@ def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
     if wanted == "date":
         _check_all(pc.equal(array, result.cast(array.type)), array)
     return result
+
+
+def _kind_type(kind: str, data_type: pa.DataType) -> pa.DataType:
+    """The type of a table in which values have their texts."""
+    own = {"date": pa.date32(), "timestamp": types.TIMESTAMP, "time": types.TIME, "binary": pa.binary()}
+    return own.get(kind, data_type)
 
 
 def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:

@@ -17,7 +17,7 @@ import pyarrow.dataset
 
 from . import _memory as memory
 from . import _names as names
-from ._cast import table_schema
+from ._cast import cast, table_schema
 from ._csv import Csv, Reading
 from ._json import Json
 from ._types import type_of
@@ -238,8 +238,8 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
             before = fields.setdefault(field.name, field)
             found = widened(before, field)
             if found is None and not all(_kind_of(each) in ("csv", "json") for each in paths):
-                what = f"{path}: column {field.name!r} is of type {field.type}"
-                raise InvalidData(f"{what}, and {before.type} in files before it")
+                what = f"column {field.name!r} is text: in {path} it is {field.type}, before it was {before.type}"
+                warnings.warn(what, stacklevel=2)
             fields[field.name] = found or before.with_type(pa.string())
     is_null = {name: pa.types.is_null(field.type) for name, field in fields.items()}
     schema = pa.schema([field.with_type(pa.string()) if is_null[name] else field for name, field in fields.items()])
@@ -256,7 +256,7 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
             for batch in part.batches():
                 try:
                     columns = [_column(batch, field) for field in schema]
-                except pa.ArrowException as error:
+                except (pa.ArrowException, ValueError) as error:
                     raise InvalidData(f"{path}: {error}") from None
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
                 rows += batch.num_rows
@@ -274,7 +274,8 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if field.name not in batch.schema.names:
         return pa.nulls(batch.num_rows, field.type)
-    return batch.column(field.name).cast(field.type)
+    column = batch.column(field.name)
+    return cast(column, field.type) if pa.types.is_string(field.type) else column.cast(field.type)
 
 
 def _kind_of(path: pathlib.Path) -> str:
