@@ -92,6 +92,27 @@ def test_values_behind_those_that_decide(
         loaded(client, table, written(tmp_path, "late.jsonl", '{"n": 1}\n' * 2000 + '{"n": 1, "m": 2}\n'))
 
 
+@pytest.mark.parametrize("levels", [127, 1000, 200_000])
+def test_rows_nest_only_so_deep(client: basalt.Client, table: str, tmp_path: pathlib.Path, levels: int) -> None:
+    """Whatever reads them goes down with each level."""
+    # What stands in a text opens and closes nothing.
+    deep = f'{{"text": "]]]]}}}}", "a": {"[" * levels}{"]" * levels}}}'
+    flat = f'{{"text": "[[[[", "a": [{"[1]," * 200}1]}}'
+    for text, place in [
+        (f"{flat}\n{deep}\n", ":2"),
+        (f"{deep}\n{flat}\n", ":1"),
+        (f"[{flat}, {deep}]", ": row 2"),
+        (f"[\n{flat},\n{deep}\n]", ":3"),
+        (f'{{\n"text": "x", "a": 1}}\n{deep}', ": row 2"),
+    ]:
+        path = written(tmp_path, "t.json", text)
+        if levels == 127:
+            assert len(loaded(client, table, path)[1]) == 2
+            continue
+        with pytest.raises(basalt.InvalidData, match=rf"t\.json{place}: the row nests deeper than 128 levels"):
+            loaded(client, table, path)
+
+
 def test_an_empty_line_of_one_column_is_a_row(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
     path = written(tmp_path, "one.csv", "x\n1\n\n3\n")
     assert loaded(client, table, path) == (["int64"], [(1,), (None,), (3,)])

@@ -9,6 +9,7 @@ import pathlib
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from ._csv import BLOCK_BYTES
@@ -19,6 +20,9 @@ _READ_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
 # Numbers behind a key with more digits than the 15 that every float has.
 _LONG = re.compile(rb":\s*-?(?=[0-9.]{17})([0-9]*\.[0-9]+)[,}\s]")
+# As of `basalt load`. Readers of JSON go down with each level, and PyArrow's ends the process where there is no room.
+_MAX_DEPTH = 128
+_STRINGS_AND_LEVELS = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|[\]}]')
 _SPACES = re.compile(r"[ \t\r\n]*")
 
 
@@ -35,6 +39,19 @@ class Block:
         found = pa.array(_LONG.findall(self.data), pa.binary()).cast(pa.string())
         return has_beyond(found, found.cast(pa.float64()))
 
+    def too_deep(self) -> int | None:
+        """The number of the first line that nests too deep."""
+        signs = np.frombuffer(self.data, np.uint8)
+        levels = np.flatnonzero((signs == ord("[")) | (signs == ord("{")))
+        ends = np.append(np.flatnonzero(signs == ord("\n")), len(signs))
+        # No line is deeper than it has such signs.
+        counts = np.bincount(np.searchsorted(ends, levels), minlength=1)
+        for at in np.flatnonzero(counts > _MAX_DEPTH):
+            line = self.data[int(ends[at - 1]) + 1 if at else 0 : int(ends[at])]
+            if _depth(line) > _MAX_DEPTH:
+                return self.first + int(at)
+        return None
+
     def lines(self) -> list[bytes]:
         """Those that are not empty."""
         return [line for line in self.data.split(b"\n") if line.strip()]
@@ -42,6 +59,17 @@ class Block:
     def numbers(self) -> list[int]:
         """Their numbers."""
         return [number for number, line in enumerate(self.data.split(b"\n"), self.first) if line.strip()]
+
+
+def _depth(line: bytes) -> int:
+    depth = deepest = 0
+    for part in _STRINGS_AND_LEVELS.finditer(line):
+        if part[1]:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif part[0][:1] != b'"':
+            depth -= 1
+    return deepest
 
 
 class Blocks:
@@ -61,10 +89,13 @@ class Blocks:
             begin = file.peek(1).lstrip()
             is_array = begin[:1] == b"["
             self.has_lines = _has_lines(begin) if is_array else not _goes_on(begin)
-            if self.has_lines:
-                yield from _lines(file, self._path, is_array)
-            else:
-                yield from _objects(file, self._path, is_array)
+            read = _lines if self.has_lines else _objects
+            for block in read(file, self._path, is_array):
+                row = block.too_deep()
+                if row is not None:
+                    place = f"{self._path}:{row}" if self.has_lines else f"{self._path}: row {row}"
+                    raise InvalidData(f"{place}: the row nests deeper than {_MAX_DEPTH} levels")
+                yield block
 
 
 def _lines(file: io.BufferedReader, path: pathlib.Path, is_array: bool) -> Iterator[Block]:
@@ -92,7 +123,7 @@ def _has_lines(begin: bytes) -> bool:
     lines = begin.split(b"\n", 2)
     try:
         return lines[0].strip() == b"[" and isinstance(json.loads(lines[1].strip().removesuffix(b",")), dict)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         return False
 
 
@@ -106,7 +137,7 @@ def _goes_on(begin: bytes) -> bool:
         _, at = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError as error:
         return bool(end) and error.pos >= len(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return text[at:].lstrip().startswith("{")
 
@@ -140,6 +171,8 @@ def _objects(file: io.BufferedReader, path: pathlib.Path, is_array: bool) -> Ite
                 if at == len(rest):
                     raise ValueError("the array has no end")
                 _, end = decoder.raw_decode(rest, at)
+            except RecursionError:
+                raise wrong(f"the row nests deeper than {_MAX_DEPTH} levels") from None
             except ValueError as error:
                 more = text.read(max(_READ_BYTES, len(rest) - at))
                 if not more and at == len(rest) and not is_array:
