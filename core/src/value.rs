@@ -146,8 +146,8 @@ pub fn compare_exact((a, a_scale): (i128, u8), (b, b_scale): (i128, u8)) -> Orde
     }
 }
 
-/// `unscaled * 10^-scale` against a float, exactly for integers; a decimal compares with the shortest
-/// decimal that reads back as the float (what a person wrote: 0.05 equals 0.05).
+/// `unscaled * 10^-scale` against a float, exactly for integers and decimals without places; another decimal compares with
+/// the shortest decimal that reads back as the float (what a person wrote: 0.05 equals 0.05).
 pub fn compare_exact_float((unscaled, scale): (i128, u8), float: f64) -> Ordering {
     if float.is_nan() || float == f64::INFINITY {
         return Ordering::Less;

@@ -104,13 +104,13 @@ fn order_floats(a: f64, b: f64) -> Ordering {
     }
 }
 
-/// Integers by the float's exact value, decimals by its shortest decimal.
+/// Integers, and decimals without places, by the float's exact value, other decimals by its shortest decimal.
 fn order_exact_float(exact: &Value, float: f64) -> Ordering {
     if float.is_nan() || float == f64::INFINITY {
         Ordering::Less
     } else if float == f64::NEG_INFINITY {
         Ordering::Greater
-    } else if let Value::Decimal(..) = exact {
+    } else if let Value::Decimal(_, 1..) = exact {
         order_decimals(&digits(exact), &float.to_string())
     } else {
         let whole = float.trunc();
