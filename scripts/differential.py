@@ -37,14 +37,8 @@ SETTINGS = ["SET threads = 1", "SET default_null_order = 'nulls_last_on_asc_firs
 WRONG = ("differs", "in another order", "failed", "too slow")
 # Faults that are known and not yet cured: a pattern of a statement, and how its answer is wrong.
 EXCUSED = [
-    # SELECT count(*) FROM t WHERE false GROUP BY ROLLUP (d = CAST('1.5' AS DECIMAL(12, 4)))
-    (r"(CUBE|ROLLUP|GROUPING SETS) \(", "differs"),
-    # SELECT stddev(a) OVER (ORDER BY id DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t
-    (r"(stddev|var_pop).* ROWS BETWEEN", "differs"),
     # DuckDB is wrong: SELECT count(*) FROM t WHERE contains(CASE WHEN NULL THEN 'a' WHEN id IS NULL THEN 'a' END, 'a')
     (r"(contains|starts_with)\(\(CASE ", "differs"),
-    # SELECT sqrt(r), ln(r) FROM t, where r is REAL
-    (r"(sqrt|ln|power)\(", "differs"),
 ]
 
 

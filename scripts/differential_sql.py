@@ -211,7 +211,7 @@ class Statements:
             after = {"nth_value": ", 2", "first_value": "", "last_value": ""}.get(name, after)
             nulls = " IGNORE NULLS" if self.maybe(0.2) and name != "nth_value" else ""
             call = Term("", [f"{name}(", column, f"{after}{nulls})"])
-        elif value is None or any(name in str(value) for name in ("DISTINCT", "string_agg", "median", "quantile")):
+        elif value is None or any(name in str(value) for name in ("DISTINCT", "string_agg")):
             return None
         else:
             call, bits, loose = Term("", [value]), value.bits, value.loose

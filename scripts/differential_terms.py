@@ -251,13 +251,15 @@ AGGREGATES = {
         ("sum({float})", 40, WILD, True),
         ("stddev({int})", 20, WILD, True),
         ("var_pop({float})", 20, WILD, True),
+        ("stddev_pop({float})", 20, WILD, True),
+        ("var_samp({int})", 20, WILD, True),
         ("median({int})", 50, WILD, True),
         ("quantile_cont({float}, 0.25)", 40, WILD, True),
         ("covar_pop({int}, {float})", 20, WILD, True),
     ],
-    "text": [("string_agg({text}, ',' ORDER BY {again})", 40, WILD, False)],
+    "text": [("string_agg({text}, ',' ORDER BY {again})", 40, WILD, False), ("median({text})", WILD, None, False)],
     "date": [],
-    "ts": [],
+    "ts": [("median({date})", 20, None, False), ("median({ts})", WILD, None, False)],
 }
 for kind, templates in AGGREGATES.items():
     if kind != "bool":

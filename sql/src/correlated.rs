@@ -21,7 +21,7 @@ use datafusion::{
 };
 
 use self::around::Around;
-use crate::{error::Error, functions, limits};
+use crate::{error::Error, functions, interruptible::GivenUp, limits};
 
 /// The plan without correlated subqueries; `None`: it has none.
 ///
@@ -184,6 +184,7 @@ impl Names {
 
     /// An expression with columns in the places of its correlated subqueries, which are joined to what is around them.
     fn expr(&mut self, expr: Expr, around: &mut Around, changed: &mut bool) -> Result<Expr> {
+        GivenUp::of_task().check()?;
         let joined = |expr: Expr| match expr {
             Expr::ScalarSubquery(subquery) => {
                 let (plan, read) = self.read(&subquery, &around.plan)?;

@@ -10,6 +10,7 @@ mod exprs;
 mod fetch;
 mod quantified;
 mod selects;
+pub(crate) mod signs;
 mod templates;
 mod using;
 mod windows;

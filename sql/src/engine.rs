@@ -178,12 +178,12 @@ impl Engine {
     /// # Errors
     /// What is wrong with the statement, and what kept it from being planned.
     pub async fn describe(&self, request: Request) -> Result<Description> {
-        let shared = self.shared();
-        let mut task = self.handle.spawn(async move {
+        let (shared, given_up) = (self.shared(), GivenUp::default());
+        let mut task = self.handle.spawn(GIVEN_UP.scope(given_up.clone(), async move {
             let sql = request.sql.clone();
             located(describe::describe(&shared, request).await, &sql)
-        });
-        let _abort = AbortOnDrop(task.abort_handle(), GivenUp::default());
+        }));
+        let _abort = AbortOnDrop(task.abort_handle(), given_up);
         (&mut task).await.map_err(|_| panicked())?
     }
 

@@ -49,6 +49,14 @@ impl GivenUp {
     fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Fails once it is set.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.is_set() {
+            true => Err(Error::new(ErrorKind::Cancelled, "nobody waits for the answer").into()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The same join, whose condition is interruptible; `None`: it has none, or is no join.
@@ -140,9 +148,7 @@ impl PhysicalExpr for Interruptible {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        if self.given_up.is_set() {
-            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the answer").into());
-        }
+        self.given_up.check()?;
         if self.is_due() {
             // What waits for this thread is taken over by another, until this join gives way.
             return tokio::task::block_in_place(|| self.inner.evaluate(batch));

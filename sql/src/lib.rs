@@ -82,6 +82,7 @@ mod table;
 mod timestamps;
 mod top;
 mod views;
+mod wanted;
 mod windows;
 mod write;
 mod yielding;

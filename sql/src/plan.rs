@@ -67,6 +67,7 @@ use crate::{
     system,
     timestamps::{self, Seconds},
     top::FuseTop,
+    wanted::wanted,
     write::{Effect, Rewritten},
 };
 
@@ -224,12 +225,12 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.insert(at, Arc::new(FuseTop));
     rules.insert(at, Arc::new(FuseAggregates));
     rules.insert(at, Arc::new(FuseJoins));
-    rules
+    rules.into_iter().map(wanted).collect()
 }
 
 /// The same session, in which the engine takes no aggregates, orders and joins: DataFusion's can go to a disk.
 pub(crate) fn unfused(session: &SessionState) -> SessionState {
-    let rules = Optimizer::new().rules.into_iter().map(guarded).collect();
+    let rules = Optimizer::new().rules.into_iter().map(guarded).map(wanted).collect();
     let mut session =
         SessionStateBuilder::new_from_existing(session.clone()).with_optimizer_rules(rules).build();
     session.mark_start_execution();
@@ -562,7 +563,7 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
         Ok(plan) => return Ok(plan),
         Err(error) => error,
     };
-    for other in apart(statement, &error) {
+    for other in in_other_words(statement, &error) {
         if let Ok(plan) = of(other).await {
             return Ok(plan);
         }
@@ -575,9 +576,14 @@ fn has_no_name(error: &DataFusionError) -> bool {
     error.to_string().contains("Column in ORDER BY must be in GROUP BY")
 }
 
-/// A statement that is not planned for the names of its columns, with others for them: what it orders by; where several have
-/// one name, first its casts, inside of what is selected, then wherever they are, then what is selected.
-fn apart(mut statement: Statement, error: &DataFusionError) -> Vec<Statement> {
+/// A statement that is not planned, in other words: where it is the names of its columns, with others for what it orders by, or
+/// where several have one name, first for its casts, inside of what is selected, then wherever they are, then for what is
+/// selected.
+fn in_other_words(mut statement: Statement, error: &DataFusionError) -> Vec<Statement> {
+    if error.to_string().contains("Unary operator '-'") {
+        dialect::signs::as_differences(&mut statement);
+        return vec![statement];
+    }
     if has_no_name(error) {
         dialect::name_ordered(&mut statement);
         return vec![statement];
