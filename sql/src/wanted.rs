@@ -55,7 +55,7 @@ mod tests {
         given_up.set();
         let error = Error::from(GIVEN_UP.sync_scope(given_up, || optimise().unwrap_err()));
         assert!(
-            matches!(error, Error::Statement(ref error) if error.kind == ErrorKind::Cancelled),
+            matches!(error, Error::Statement(ref error) if error.kind() == ErrorKind::Cancelled),
             "{error}"
         );
     }
