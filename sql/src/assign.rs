@@ -18,7 +18,7 @@ use basalt_core::{
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 
 use crate::{
-    bytes,
+    bytes, checked,
     error::{Error, Result},
 };
 
@@ -28,11 +28,19 @@ pub(crate) struct Rows {
     schema: Schema,
     arrow: SchemaRef,
     sources: Vec<Option<usize>>,
+    /// So many of the first columns that come are the table's own, whose values stay: another writer may have dates beyond
+    /// the calendar.
+    own: usize,
 }
 
 impl Rows {
     pub(crate) fn new(schema: &Schema, sources: Vec<Option<usize>>) -> Self {
-        Self { schema: schema.clone(), arrow: schema.to_arrow(), sources }
+        Self { schema: schema.clone(), arrow: schema.to_arrow(), sources, own: 0 }
+    }
+
+    /// The same, where so many of the first columns are those of the table.
+    pub(crate) fn beside(self, own: usize) -> Self {
+        Self { own, ..self }
     }
 
     /// Fails where a type has no way into its column, before a row is there.
@@ -50,7 +58,7 @@ impl Rows {
     pub(crate) fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let columns = self.schema.fields().iter().zip(&self.sources).map(|(field, source)| match source {
-            Some(source) => assigned(batch.column(*source), field),
+            Some(source) => assigned(batch.column(*source), field, *source < self.own),
             None => Ok(new_null_array(&field.data_type.to_arrow(), rows)),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -105,8 +113,16 @@ fn is_stored(given: &DataType, field: &Field) -> bool {
 }
 
 /// Values as their column has them.
-fn assigned(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+fn assigned(column: &ArrayRef, field: &Field, is_own: bool) -> Result<ArrayRef> {
     let typed = as_type(column, field)?;
+    if let (Some((_, shown)), false) = (checked::first_beyond(&typed), is_own) {
+        let message = format!(
+            "column {:?} of type {}: {shown} is not within 0001-01-01 to 9999-12-31",
+            field.name,
+            field.type_name()
+        );
+        return Err(Error::new(ErrorKind::Overflow, message));
+    }
     Ok(logical::to_form(&typed, field.logical)?)
 }
 

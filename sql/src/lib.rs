@@ -13,6 +13,7 @@ mod bounded;
 mod bytes;
 mod calendar;
 mod catalog;
+mod checked;
 mod choices;
 mod coerce;
 mod command;

@@ -20,7 +20,7 @@ use datafusion::{
 
 use crate::{
     arithmetic::negated,
-    choices, coerce,
+    checked, choices, coerce,
     error::Error,
     functions, lists, named, nested, windows,
     zeros::{is_computed, one_zero, windows_with_one_zero},
@@ -328,6 +328,16 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 return Ok(Transformed::no(Expr::TryCast(of)));
             };
             Transformed::yes(functions::decimal(*of.expr, precision, scale, true))
+        }
+        Expr::ScalarFunction(of) if checked::once(&of).is_some() => match checked::once(&of) {
+            Some(inner) => Transformed::yes(inner),
+            None => Transformed::no(Expr::ScalarFunction(of)),
+        },
+        expr @ (Expr::Cast(_) | Expr::TryCast(_)) if checked::is_one(&expr, schema) => {
+            match checked::of_cast(&expr, schema)? {
+                Some(checked) => Transformed::yes(checked),
+                None => Transformed::no(expr),
+            }
         }
         Expr::Cast(mut of) if is_bytes(&of.expr, of.field.data_type(), schema) => {
             *of.expr = functions::bytes(*of.expr, false);

@@ -111,7 +111,7 @@ const TEMPLATES: [(&str, usize, &str); 75] = [
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
     ("isoyear", 1, "date_part('isoyear', $1)"),
-    ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month -1 day' AS DATE)"),
     ("millennium", 1, "CAST(ceil(date_part('year', $1) / 1000) AS BIGINT)"),
     ("minute", 1, "date_part('minute', $1)"),
     ("mod", 2, "$1 % $2"),

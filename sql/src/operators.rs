@@ -5,7 +5,7 @@ use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{DFSchema, Result, ScalarValue},
     logical_expr::{
-        Expr, ExprSchemable as _, GetFieldAccess,
+        Expr, ExprSchemable as _, GetFieldAccess, Operator, binary_expr,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
@@ -13,7 +13,7 @@ use datafusion::{
 
 use crate::{
     arithmetic::{Arithmetic, ArithmeticOpName, is_number},
-    bits, decimals,
+    bits, checked, decimals,
     error::Error,
     functions, lists, nested,
 };
@@ -65,13 +65,14 @@ impl ExprPlanner for Planner {
         if let Some(planned) = of_dates(op, &expr, &left, &right) {
             return Ok(PlannerResult::Planned(planned));
         }
-        if timed(&left, &expr.right, &right) {
-            let left = datafusion::logical_expr::cast(expr.left, MICROSECONDS);
-            return Ok(PlannerResult::Original(RawBinaryExpr { left, ..expr }));
-        }
-        if timed(&right, &expr.left, &left) {
-            let right = datafusion::logical_expr::cast(expr.right, MICROSECONDS);
-            return Ok(PlannerResult::Original(RawBinaryExpr { right, ..expr }));
+        let is_timed = [timed(&left, &expr.right, &right), timed(&right, &expr.left, &left)];
+        if let Some(operator) = moved(op, &left, &right) {
+            let timestamp = |side: Expr, is_timed| match is_timed {
+                true => datafusion::logical_expr::cast(side, MICROSECONDS),
+                false => side,
+            };
+            let (left, right) = (timestamp(expr.left, is_timed[0]), timestamp(expr.right, is_timed[1]));
+            return Ok(PlannerResult::Planned(checked::within(binary_expr(left, operator, right))));
         }
         let null = |data_type: &DataType| *data_type == DataType::Null;
         let numbers = (is_number(&left) || null(&left)) && (is_number(&right) || null(&right));
@@ -153,11 +154,29 @@ fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
     *date == DataType::Date32 && matches!(interval, DataType::Interval(_)) && !is_whole
 }
 
+/// The operator that moves a date or a timestamp to another one.
+fn moved(op: ArithmeticOpName, left: &DataType, right: &DataType) -> Option<Operator> {
+    let is_moment = |side: &DataType| matches!(side, DataType::Date32 | DataType::Timestamp(..));
+    let by = |side: &DataType| {
+        matches!(
+            side,
+            DataType::Interval(_) | DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_)
+        )
+    };
+    match op {
+        ArithmeticOpName::Add if is_moment(left) && by(right) || by(left) && is_moment(right) => {
+            Some(Operator::Plus)
+        }
+        ArithmeticOpName::Subtract if is_moment(left) && by(right) => Some(Operator::Minus),
+        _ => None,
+    }
+}
+
 /// A date and a number of days, or the days between two dates.
 fn of_dates(op: ArithmeticOpName, expr: &RawBinaryExpr, left: &DataType, right: &DataType) -> Option<Expr> {
     use datafusion::logical_expr::cast;
     let days = |date: &Expr| cast(cast(date.clone(), DataType::Int32), DataType::Int64);
-    let date = |days: Expr| cast(cast(days, DataType::Int32), DataType::Date32);
+    let date = |days: Expr| checked::within(cast(cast(days, DataType::Int32), DataType::Date32));
     let call = |left: Expr, right: Expr| Arithmetic::call(op, left, right);
     let adds = matches!(op, ArithmeticOpName::Add | ArithmeticOpName::Subtract);
     match (left, right) {

@@ -32,6 +32,7 @@ use crate::{
     bits,
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
+    checked::{self, Within},
     command::Command,
     constants::HideConstants,
     correlated,
@@ -113,6 +114,8 @@ impl Base {
                 *function = Arc::new(around::<Bounded>(Arc::clone(function)));
             } else if function.name() == timestamps::OF_SECONDS {
                 *function = Arc::new(around::<Seconds>(Arc::clone(function)));
+            } else if checked::MAKERS.contains(&function.name()) {
+                *function = Arc::new(around::<Within>(Arc::clone(function)));
             } else if places::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Places>(Arc::clone(function)));
             }
@@ -139,9 +142,8 @@ impl Base {
         of_lambdas.extend(ours);
         let state = builder.build();
         let mut of_tasks = state.clone();
-        for function in
-            functions::inner().chain(lists::inner()).chain(arithmetic::inner()).chain(bits::inner())
-        {
+        let inner = functions::inner().chain(lists::inner()).chain(arithmetic::inner());
+        for function in inner.chain(bits::inner()).chain(checked::inner()) {
             of_tasks.register_udf(Arc::new(function))?;
         }
         for function in gathered::moving::all() {

@@ -12,7 +12,7 @@ use arrow_array::{
     },
 };
 use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
-use basalt_core::error::ErrorKind;
+use basalt_core::{error::ErrorKind, limits::TIMESTAMPS};
 use datafusion::{
     arrow::compute::cast,
     common::{Result, ScalarValue},
@@ -24,6 +24,7 @@ use datafusion::{
 use crate::{
     around::Call,
     calendar::{Moment, days_of},
+    checked,
     error::Error,
     functions::{INTERVAL, moments, of_arrays},
     lists,
@@ -182,7 +183,8 @@ impl Timestamps {
                 }
             };
             let text = texts.value(row);
-            match parsed.iter().find_map(|format| format.read(text)) {
+            let is_kept = |at: &i64| !is_try || TIMESTAMPS.contains(at);
+            match parsed.iter().find_map(|format| format.read(text)).filter(is_kept) {
                 None if !is_try => {
                     let message = format!("{text:?} is no timestamp of the format {:?}", formats.join(", "));
                     return Err(Error::new(ErrorKind::TypeMismatch, message).into());
@@ -191,6 +193,9 @@ impl Timestamps {
             }
         }
         let read: ArrayRef = Arc::new(builder.finish());
+        if !is_try {
+            checked::check(&read)?;
+        }
         Ok(cast(&read, &timestamps(zone))?)
     }
 
@@ -235,6 +240,9 @@ impl Timestamps {
             builder.append_value(begin.0);
         }
         let begins: ArrayRef = Arc::new(builder.finish());
+        if !is_time {
+            checked::check(&begins)?;
+        }
         Ok(match data_type {
             DataType::Time64(_) => {
                 let begins = begins.as_primitive::<TimestampMicrosecondType>();

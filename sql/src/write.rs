@@ -239,7 +239,7 @@ fn update(update: ast::Update, table: &str, schema: &Schema, open: bool) -> Resu
         Some(UpdateTableFromKind::BeforeSet(_)) => return Err(Error::unsupported("FROM before SET")),
     }
     of.selection = update.selection;
-    let rows = Rows::new(schema, sources);
+    let rows = Rows::new(schema, sources).beside(columns);
     let change = Change::Update { exactly: false };
     let effect =
         Effect { change, address: Some(columns), number: None, rows: Some(rows), width: Some(width) };

@@ -25,6 +25,7 @@ use crate::{
     limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, PARALLEL_ROWS, TIMESTAMPS},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
+    time::{format_date, format_timestamp},
 };
 
 /// What callers see to.
@@ -381,30 +382,28 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
 /// # Errors
 /// [`ErrorKind::InvalidBatch`] with the row.
 pub fn check_calendar(array: &dyn Array, field: &Field) -> Result<()> {
-    let beyond = |row: Option<usize>, value: &dyn Fn(usize) -> String| match row {
+    match beyond_calendar(array) {
         None => Ok(()),
-        Some(row) => {
+        Some((row, value)) => {
             let message = format!(
-                "column {:?}, row {row}: {} is not within the years 0001 to 9999",
-                field.name,
-                value(row)
+                "column {:?}, row {row}: {value} is not within the years 0001 to 9999",
+                field.name
             );
             Err(Error::new(ErrorKind::InvalidBatch, message))
         }
-    };
-    match field.data_type {
-        DataType::Date32 => {
-            let days = array.as_primitive::<Date32Type>();
-            let row = first_beyond(array, days.values(), &DATES);
-            beyond(row, &|row| format!("day {} from 1970-01-01", days.value(row)))
-        }
-        DataType::Timestamp => {
-            let micros = array.as_primitive::<TimestampMicrosecondType>();
-            let row = first_beyond(array, micros.values(), &TIMESTAMPS);
-            beyond(row, &|row| format!("microsecond {} from 1970-01-01T00:00:00Z", micros.value(row)))
-        }
-        _ => Ok(()),
     }
+}
+
+/// The first row whose date or timestamp is not within [`DATES`] and [`TIMESTAMPS`], and the value; `None` also of arrays of
+/// other types.
+pub fn beyond_calendar(array: &dyn Array) -> Option<(usize, String)> {
+    if let Some(days) = array.as_primitive_opt::<Date32Type>() {
+        let row = first_beyond(array, days.values(), &DATES)?;
+        return Some((row, format_date(days.value(row))));
+    }
+    let micros = array.as_primitive_opt::<TimestampMicrosecondType>()?;
+    let row = first_beyond(array, micros.values(), &TIMESTAMPS)?;
+    Some((row, format_timestamp(micros.value(row))))
 }
 
 /// The first row whose value is not null and not within a range.
