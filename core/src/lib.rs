@@ -21,6 +21,7 @@ pub mod mask;
 pub mod plan;
 pub mod query;
 pub mod schema;
+pub mod similar;
 pub mod table;
 pub mod time;
 pub mod time_parts;

@@ -68,6 +68,10 @@ pub const WINDOW_MEMORY_PART: usize = 8;
 pub const GROUPED_TEXT_BYTES: usize = 128;
 /// Columns of an answer, and of a group-by.
 pub const MAX_OUTPUTS: usize = 1024;
+/// Characters of a name, and names that it is compared with, where one is looked for that was meant.
+pub const SIMILAR_NAME: usize = 64;
+/// See [`SIMILAR_NAME`].
+pub const SIMILAR_NAMES: usize = 2000;
 
 const _: () = assert!(FRAGMENT_ROWS.is_multiple_of(BLOCK_ROWS));
 const _: () = assert!(BLOCK_ROWS.is_multiple_of(BATCH_ROWS));

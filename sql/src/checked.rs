@@ -13,6 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use basalt_core::{error::ErrorKind, fragment::beyond_calendar};
+use basalt_nested::says_infinity;
 use datafusion::{
     arrow::compute::{CastOptions, cast_with_options, kernels::nullif::nullif},
     common::{DFSchema, DataFusionError, Result, ScalarValue},
@@ -71,8 +72,14 @@ pub(crate) fn within(expr: Expr) -> Expr {
 }
 
 /// The functions of DataFusion that make dates and timestamps of numbers and texts.
-pub(crate) const MAKERS: [&str; 6] =
-    ["make_date", "to_date", "date_bin", "to_timestamp_seconds", "to_timestamp_millis", "to_timestamp_micros"];
+pub(crate) const MAKERS: [&str; 6] = [
+    "make_date",
+    "to_date",
+    "date_bin",
+    "to_timestamp_seconds",
+    "to_timestamp_millis",
+    "to_timestamp_micros",
+];
 
 /// The way that [`MAKERS`] are called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,9 +158,7 @@ fn of_literal(value: &ScalarValue, to: &DataType, kind: Kind, is_try: bool) -> R
 /// The inner one of two checks of a value, which a plan has that was settled twice.
 pub(crate) fn once(function: &ScalarFunction) -> Option<Expr> {
     let is_within = |function: &ScalarFunction| {
-        ALL.iter().any(|(name, kind)| {
-            *name == function.func.name() && matches!(kind, Kind::Within { .. })
-        })
+        ALL.iter().any(|(name, kind)| *name == function.func.name() && matches!(kind, Kind::Within { .. }))
     };
     match function.args.as_slice() {
         [inner @ Expr::ScalarFunction(of)] if is_within(function) && is_within(of) => Some(inner.clone()),
@@ -202,15 +207,10 @@ pub(crate) fn first_overflow(given: &ArrayRef, made: &ArrayRef) -> Option<usize>
 }
 
 fn was_infinite(given: &ArrayRef, row: usize) -> bool {
-    let says_so = |text: &str| {
-        let word = text.trim();
-        let word = word.strip_prefix(['-', '+']).unwrap_or(word);
-        word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
-    };
     match given.data_type() {
-        DataType::Utf8 => says_so(given.as_string::<i32>().value(row)),
-        DataType::LargeUtf8 => says_so(given.as_string::<i64>().value(row)),
-        DataType::Utf8View => says_so(given.as_string_view().value(row)),
+        DataType::Utf8 => says_infinity(given.as_string::<i32>().value(row)),
+        DataType::LargeUtf8 => says_infinity(given.as_string::<i64>().value(row)),
+        DataType::Utf8View => says_infinity(given.as_string_view().value(row)),
         DataType::Float64 => given.as_primitive::<Float64Type>().value(row).is_infinite(),
         _ => true,
     }

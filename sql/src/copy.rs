@@ -1,30 +1,34 @@
 //! COPY: rows between a table, or a query, and a Parquet or CSV file of the server, which whoever has the tables opens.
 
+mod source;
+
 use std::{
     fs::File,
-    io::{self, BufWriter, Read, Write as _},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    io::{self, BufWriter, Write as _},
+    sync::Arc,
 };
 
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, DataType, Field, Schema as ArrowSchema, SchemaRef};
-use basalt_core::{error::ErrorKind, exec::Memory, schema::Schema};
+use arrow_array::{Array as _, RecordBatch};
+use arrow_schema::{ArrowError, SchemaRef};
+use basalt_core::{
+    error::{Error as EngineError, ErrorKind, Result as EngineResult},
+    exec::Memory,
+    schema::Schema,
+};
 use datafusion::{
-    arrow::csv::{self, reader::Format as CsvFormat},
     execution::SendableRecordBatchStream,
     sql::sqlparser::ast::{self, CopyLegacyOption, CopyOption, CopyTarget},
 };
 use futures_util::StreamExt as _;
 use parquet::{
-    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    arrow::ArrowWriter,
     basic::{Compression, ZstdLevel},
     errors::ParquetError,
     file::properties::WriterProperties,
 };
 use tokio::task::block_in_place;
+
+use source::{In, Piece};
 
 use crate::{
     answer::Shown,
@@ -121,38 +125,58 @@ impl CopyFile {
         let names: Vec<_> = input.schema().fields().iter().map(|field| field.name().clone()).collect();
         let rows = Rows::new(schema, sources(schema, columns, &names)?);
         rows.check(&input.schema())?;
-        while let Some(batch) = block_in_place(|| input.next())? {
-            writer.insert(rows.of(&batch)?).await?;
+        while let Some(piece) = block_in_place(|| input.next())? {
+            writer.insert(block_in_place(|| fitted(&piece, &rows, schema))?).await?;
         }
         Ok(())
     }
 }
 
+/// The rows of a file as those of a table. What is wrong is told with the place of its row.
+fn fitted(piece: &Piece, rows: &Rows, schema: &Schema) -> Result<RecordBatch> {
+    let at = |row: usize, error: &EngineError| {
+        Error::new(error.kind(), format!("{}: {}", piece.place(row), error.message()))
+    };
+    let made = match rows.of(&piece.batch) {
+        Ok(made) => made,
+        Err(error) => {
+            // Most often nobody has to look for it.
+            let of_row = |row| rows.of(&piece.batch.slice(row, 1)).err().map(|error| (row, error));
+            let (row, error) = (0..piece.batch.num_rows()).find_map(of_row).ok_or(error)?;
+            return Err(error.statement().map(|own| at(row, own)).unwrap_or(error));
+        }
+    };
+    for (field, column) in schema.fields().iter().zip(made.columns()) {
+        let mut nulls = (0..made.num_rows()).filter(|row| column.is_null(*row));
+        if let (false, true, Some(row)) = (field.nullable, column.null_count() > 0, nulls.next()) {
+            let message = format!("column {:?}: null in a column that is not nullable", field.name);
+            return Err(at(row, &EngineError::new(ErrorKind::InvalidBatch, message)));
+        }
+    }
+    Ok(made)
+}
+
 /// For each column of a table, the place of the one in a file that has its name; of those that are named, if any are.
 fn sources(schema: &Schema, columns: &[String], names: &[String]) -> Result<Vec<Option<usize>>> {
     let mut sources = vec![None; schema.fields().len()];
-    for column in columns {
-        if schema.index_of(column).is_none() {
-            let message = format!("the table has no column {column:?}");
-            return Err(Error::new(ErrorKind::ColumnNotFound, message));
-        }
-    }
+    let wanted = columns.iter().map(|column| schema.find(column)).collect::<EngineResult<Vec<_>>>()?;
     for (place, name) in names.iter().enumerate() {
-        let is_wanted = columns.is_empty() || columns.contains(name);
-        let column = match schema.index_of(name) {
-            Some(column) => column,
-            None if columns.is_empty() => {
+        let column = match schema.find(name) {
+            Ok(column) => column,
+            Err(missing) if columns.is_empty() => {
                 let message =
-                    format!("the file has a column {name:?}, and the table has none (name those to take)");
+                    format!("the file has a column {name:?}: {} (name those to take)", missing.message());
                 return Err(Error::new(ErrorKind::ColumnNotFound, message));
             }
-            None => continue,
+            Err(_) => continue,
         };
+        let is_wanted = columns.is_empty() || wanted.contains(&column);
         if is_wanted && sources[column].replace(place).is_some() {
             return Err(Error::invalid(format!("the file has two columns {name:?}")));
         }
     }
-    if let Some(missing) = columns.iter().find(|column| !names.contains(column)) {
+    let missing = columns.iter().zip(&wanted).find(|(_, column)| sources[**column].is_none());
+    if let Some((missing, _)) = missing {
         return Err(Error::new(ErrorKind::ColumnNotFound, format!("the file has no column {missing:?}")));
     }
     Ok(sources)
@@ -240,92 +264,6 @@ impl Drop for Out {
         if let Self::Parquet { memory, taken, .. } = self {
             memory.shrink(*taken);
         }
-    }
-}
-
-/// A file that is read.
-enum In {
-    Parquet(Box<parquet::arrow::arrow_reader::ParquetRecordBatchReader>, SchemaRef),
-    Csv { reader: Box<csv::Reader<Bounded>>, read: Arc<AtomicUsize>, schema: SchemaRef },
-}
-
-impl In {
-    fn new(format: Format, file: File, table: &Schema, columns: &[String]) -> Result<Self> {
-        match format {
-            Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-                let builder = builder.map_err(|error| of_parquet(&error))?.with_batch_size(limits::COPY_ROWS);
-                let schema = Arc::clone(builder.schema());
-                let reader = builder.build().map_err(|error| of_parquet(&error))?;
-                Ok(Self::Parquet(Box::new(reader), schema))
-            }
-            Format::Csv { delimiter, quote, header } => {
-                let read = Arc::<AtomicUsize>::default();
-                let names: Vec<String> = match header {
-                    true => {
-                        let first = file.try_clone().map_err(|error| of_io(&error))?;
-                        let format = CsvFormat::default()
-                            .with_header(true)
-                            .with_delimiter(delimiter)
-                            .with_quote(quote);
-                        let inferred =
-                            format.infer_schema(Bounded { file: first, read: Arc::clone(&read) }, Some(0));
-                        let (inferred, _) = inferred.map_err(|error| of_arrow(&error))?;
-                        io::Seek::rewind(&mut &file).map_err(|error| of_io(&error))?;
-                        read.store(0, Ordering::Relaxed);
-                        inferred.fields().iter().map(|field| field.name().clone()).collect()
-                    }
-                    false if columns.is_empty() => {
-                        table.fields().iter().map(|field| field.name.clone()).collect()
-                    }
-                    false => columns.to_vec(),
-                };
-                let fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true));
-                let schema: SchemaRef = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
-                let builder = csv::ReaderBuilder::new(Arc::clone(&schema)).with_header(header);
-                let builder =
-                    builder.with_delimiter(delimiter).with_quote(quote).with_batch_size(limits::COPY_ROWS);
-                let reader = builder.build(Bounded { file, read: Arc::clone(&read) });
-                let reader = Box::new(reader.map_err(|error| of_arrow(&error))?);
-                Ok(Self::Csv { reader, read, schema })
-            }
-        }
-    }
-
-    fn schema(&self) -> SchemaRef {
-        match self {
-            Self::Parquet(_, schema) | Self::Csv { schema, .. } => Arc::clone(schema),
-        }
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let next = match self {
-            Self::Parquet(reader, _) => reader.next(),
-            Self::Csv { reader, read, .. } => {
-                let next = reader.next();
-                read.store(0, Ordering::Relaxed);
-                next
-            }
-        };
-        next.transpose().map_err(|error| of_arrow(&error))
-    }
-}
-
-/// A file of which only so much is read for one batch: a field that never ends is an error.
-struct Bounded {
-    file: File,
-    read: Arc<AtomicUsize>,
-}
-
-impl Read for Bounded {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read(buffer)?;
-        if self.read.fetch_add(n, Ordering::Relaxed) + n > limits::COPY_BATCH_BYTES {
-            let message =
-                format!("{} rows have more than {} bytes", limits::COPY_ROWS, limits::COPY_BATCH_BYTES);
-            return Err(io::Error::other(message));
-        }
-        Ok(n)
     }
 }
 

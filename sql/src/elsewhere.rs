@@ -1,7 +1,7 @@
 //! What functions of other systems are called here, for those who write them; and messages of the planner about functions
 //! in the form of ours.
 
-use crate::similar;
+use basalt_core::similar;
 
 /// Names in small letters, and what says the same here.
 const NAMES: [(&str, &str); 37] = [

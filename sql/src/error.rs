@@ -2,14 +2,17 @@
 
 use std::{fmt, sync::Arc};
 
-use basalt_core::error::{Error as EngineError, ErrorKind};
+use basalt_core::{
+    error::{Error as EngineError, ErrorKind},
+    similar,
+};
 use datafusion::{
     arrow::error::ArrowError,
     common::{DataFusionError, SchemaError},
     sql::sqlparser::parser::ParserError,
 };
 
-use crate::{elsewhere, similar};
+use crate::elsewhere;
 
 /// What a statement comes to.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -158,7 +161,9 @@ fn of(error: &DataFusionError) -> Error {
             let message = "the disk has no room for what the statement has no memory for";
             Error::new(ErrorKind::MemoryLimit, message)
         }
-        DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::MemoryLimit, sentence(message)),
+        DataFusionError::ResourcesExhausted(message) => {
+            Error::new(ErrorKind::MemoryLimit, sentence(message))
+        }
         other => Error::Internal(other.to_string()),
     }
 }

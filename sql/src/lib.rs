@@ -70,7 +70,6 @@ pub mod script;
 mod sets;
 pub mod settings;
 mod sideways;
-mod similar;
 mod source;
 mod stars;
 mod strings;

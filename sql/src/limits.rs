@@ -106,10 +106,6 @@ pub const HELD_BYTES: usize = 4 << 20;
 /// For how long a join of all rows with all keeps other statements from a thread.
 pub const TURN: Duration = Duration::from_millis(5);
 
-/// Characters of a name, and names that it is compared with, where one is looked for that was meant.
-pub const SIMILAR_NAME: usize = 64;
-/// See [`SIMILAR_NAME`].
-pub const SIMILAR_NAMES: usize = 2000;
 /// What a table of hashes takes for an entry beside its key and its value.
 pub const MODE_ENTRY_BYTES: usize = 8;
 /// Columns that SUMMARIZE asks about by one query: nine are answered for each of them, of at most 1,024.

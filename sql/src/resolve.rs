@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use basalt_core::error::ErrorKind;
+use basalt_core::{error::ErrorKind, similar};
 use datafusion::{
     catalog::{
         CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
@@ -33,7 +33,7 @@ use crate::{
     parse::{Named, Names, Parameters, Text},
     plans::{Listed, Pins},
     settings::{self, About},
-    similar, system,
+    system,
     table::BasaltTable,
     views::{Read, Views, text_of_table, within},
     write::{Rewritten, rewrite, target, with_addresses},

@@ -267,11 +267,10 @@ fn assigned(assignments: Vec<Assignment>, schema: &Schema, open: bool) -> Result
 }
 
 fn index_of(schema: &Schema, name: &str) -> Result<usize> {
-    let message = || format!("the table has no column {name:?}");
-    schema.index_of(name).ok_or_else(|| Error::new(ErrorKind::ColumnNotFound, message()))
+    Ok(schema.index_of(name).ok_or_else(|| schema.without(name))?)
 }
 
-/// A value that is stored as it is: DEFAULT is null, and a parameter has the column's type.
+/// A value that is stored as it is: DEFAULT is null, a parameter has the column's type, and a text says what it does in CAST.
 fn stored(value: &mut Expr, schema: &Schema, column: usize, open: bool) -> Result<()> {
     let is_default = |name: &Ident| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default");
     match value {

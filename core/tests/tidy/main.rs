@@ -20,12 +20,20 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("basalt-engine", "core", &["basalt-kernels", "basalt-sip"]),
     ("basalt-nested", "storage/nested", &[]),
     ("basalt-storage", "storage", &["basalt-engine", "basalt-nested", "basalt-sip"]),
-    ("basalt-sql", "sql", &["basalt-engine", "basalt-sip"]),
+    ("basalt-sql", "sql", &["basalt-engine", "basalt-nested", "basalt-sip"]),
     ("basalt-client", "client", &["basalt-nested", "basalt-proto", "basalt-sip"]),
     (
         "basalt-server",
         "server",
-        &["basalt-engine", "basalt-sip", "basalt-sql", "basalt-storage", "basalt-proto", "basalt-client"],
+        &[
+            "basalt-engine",
+            "basalt-nested",
+            "basalt-sip",
+            "basalt-sql",
+            "basalt-storage",
+            "basalt-proto",
+            "basalt-client",
+        ],
     ),
     (
         "basalt-benches",

@@ -1,24 +1,19 @@
 //! Bodies on their way in: as a whole where they are small, else as rows in one of the formats.
 //!
 //! Values of CSV and JSON are read as the texts that they are, and those as values of their columns, so that none is
-//! rounded or cut: `1.5` is no integer, and `0.005` has too many digits for a decimal with two.
+//! rounded or cut.
 
+mod csv;
 mod messages;
+mod values;
 
 use std::{collections::VecDeque, sync::Arc};
 
-use arrow_array::{
-    Array as _, ArrayRef, RecordBatch, StringArray, builder::BinaryBuilder, cast::AsArray as _,
-};
-use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_csv::reader::{Decoder as CsvDecoder, Format as CsvFormat, ReaderBuilder as CsvBuilder};
+use arrow_array::RecordBatch;
 use arrow_json::reader::{Decoder as JsonDecoder, ReaderBuilder as JsonBuilder};
 use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
 use axum::body::Body;
-use basalt_core::{
-    limits::MAX_COLUMNS,
-    schema::{Field, Schema},
-};
+use basalt_core::schema::{Field, Schema};
 use basalt_proto::v1::ErrorReason;
 use hyper::body::{Body as _, Bytes};
 use parquet::arrow::arrow_reader::{
@@ -30,7 +25,9 @@ use crate::{
     limits, panics,
     status::{RequestError, Result},
 };
+use csv::{Csv, Scanner};
 use messages::Messages;
+use values::values;
 
 /// The next bytes of a body; `None`: it has ended.
 pub(super) async fn next(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>> {
@@ -143,7 +140,7 @@ impl Decoder {
         match &self.kind {
             Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
             Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
-            Kind::Csv(csv) => (csv.rest.len() + csv.pending) as u64,
+            Kind::Csv(csv) => csv.held(),
             Kind::Arrow(messages) => messages.unread.len() as u64,
             _ => 0,
         }
@@ -176,7 +173,16 @@ impl Decoder {
             Kind::CsvHeader(header) => {
                 header.extend_from_slice(bytes);
                 match Scanner::default().end_of_record(header) {
-                    Some(end) => self.begin_csv(end),
+                    Some(end) => {
+                        self.begin_csv(end)?;
+                        match &self.kind {
+                            // So many lines without a character stand before it.
+                            Kind::CsvHeader(header) if header.len() > limits::CSV_HEADER_BYTES => {
+                                Err(too_large("what stands before the first line", limits::CSV_HEADER_BYTES))
+                            }
+                            _ => Ok(()),
+                        }
+                    }
                     None if header.len() > limits::CSV_HEADER_BYTES => {
                         Err(too_large("the first line", limits::CSV_HEADER_BYTES))
                     }
@@ -210,12 +216,12 @@ impl Decoder {
             Kind::Lines(mut lines) => lines.end(&mut self.rows),
             Kind::CsvHeader(header) => {
                 let end = header.len();
-                if header.is_empty() {
-                    return Err(invalid("an empty body: the first line names the columns"));
-                }
                 self.kind = Kind::CsvHeader(header);
                 self.begin_csv(end)?;
-                self.end()
+                match self.kind {
+                    Kind::Csv(_) => self.end(),
+                    _ => Err(invalid("an empty body: the first line names the columns")),
+                }
             }
             Kind::Csv(mut csv) => csv.end(&mut self.rows),
             Kind::Arrow(messages) => messages.end(),
@@ -244,21 +250,24 @@ impl Decoder {
     }
 
     /// Reads the first line of CSV, which ends there, and what has come behind it.
-    fn begin_csv(&mut self, end: usize) -> Result<()> {
+    fn begin_csv(&mut self, mut end: usize) -> Result<()> {
         let Kind::CsvHeader(bytes) = std::mem::replace(&mut self.kind, Kind::Over) else { return Ok(()) };
-        let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        let (line, rest) = bytes.split_at(end);
-        let line = line.get(start..).unwrap_or_default();
-        let (header, _) =
-            CsvFormat::default().with_header(true).infer_schema(line, Some(0)).map_err(unread)?;
-        let names = names(&header);
-        if names.len() > MAX_COLUMNS {
-            return Err(invalid(format!("{} columns; the limit is {MAX_COLUMNS}", names.len())));
-        }
-        let fields = names.iter().map(|name| field_of(&self.table, name)).collect::<Result<Vec<_>>>()?;
-        let mut csv = Csv::new(fields);
-        csv.take_in(rest, &mut self.rows)?;
-        self.columns = Some(names);
+        let mut csv = loop {
+            match Csv::begin(&bytes[..end], &self.table)? {
+                Some(csv) => break csv,
+                None if end == bytes.len() => {
+                    self.kind = Kind::CsvHeader(bytes);
+                    return Ok(());
+                }
+                // Lines without a character may stand before it.
+                None => {
+                    let next = Scanner::default().end_of_record(&bytes[end..]);
+                    end = next.map_or(bytes.len(), |next| end + next);
+                }
+            }
+        };
+        csv.take_in(&bytes[end..], &mut self.rows)?;
+        self.columns = Some(csv.columns());
         self.kind = Kind::Csv(Box::new(csv));
         Ok(())
     }
@@ -274,14 +283,6 @@ fn unread(error: impl std::fmt::Display) -> RequestError {
 
 fn names(schema: &ArrowSchema) -> Vec<String> {
     schema.fields().iter().map(|field| field.name().clone()).collect()
-}
-
-fn field_of(table: &Schema, name: &str) -> Result<Field> {
-    let field = table.index_of(name).and_then(|at| table.fields().get(at));
-    field.cloned().ok_or_else(|| {
-        let message = format!("the table has no column {name:?}");
-        RequestError::new(ErrorReason::ColumnNotFound, message).at("columns")
-    })
 }
 
 /// The columns as they are read first.
@@ -303,6 +304,8 @@ struct Lines {
     rest: Vec<u8>,
     /// Bytes that the decoder has.
     pending: usize,
+    /// Rows before those that the decoder has.
+    before: usize,
 }
 
 impl Lines {
@@ -313,7 +316,7 @@ impl Lines {
             .with_strict_mode(true)
             .with_batch_size(batch_rows(fields.len()));
         let decoder = builder.build_decoder().map_err(unread)?;
-        Ok(Self { decoder, fields, rest: Vec::new(), pending: 0 })
+        Ok(Self { decoder, fields, rest: Vec::new(), pending: 0, before: 0 })
     }
 
     fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -357,7 +360,10 @@ impl Lines {
     fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
         self.pending = 0;
         if let Some(batch) = self.decoder.flush().map_err(unread)? {
-            rows.push_back(values(&batch, &self.fields)?);
+            let before = self.before;
+            let place = |row: usize| format!("row {}", before + row + 1);
+            rows.push_back(values(batch.columns(), &self.fields, place)?);
+            self.before += batch.num_rows();
         }
         Ok(())
     }
@@ -374,72 +380,6 @@ impl Lines {
     }
 }
 
-/// Records of CSV.
-struct Csv {
-    decoder: CsvDecoder,
-    fields: Vec<Field>,
-    scanner: Scanner,
-    /// Of the last record, what there is of it.
-    rest: Vec<u8>,
-    /// Bytes that the decoder has.
-    pending: usize,
-}
-
-impl Csv {
-    fn new(fields: Vec<Field>) -> Self {
-        let builder =
-            CsvBuilder::new(texts(&fields)).with_header(false).with_batch_size(batch_rows(fields.len()));
-        let decoder = builder.build_decoder();
-        Self { decoder, fields, scanner: Scanner::default(), rest: Vec::new(), pending: 0 }
-    }
-
-    fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let Some(end) = self.scanner.last_end(bytes) else { return keep(&mut self.rest, bytes) };
-        let (whole, rest) = bytes.split_at(end);
-        let before = std::mem::take(&mut self.rest);
-        self.records(&before, rows)?;
-        self.records(whole, rows)?;
-        keep(&mut self.rest, rest)?;
-        match self.pending >= limits::HTTP_PIECE_BYTES {
-            true => self.flush(rows),
-            false => Ok(()),
-        }
-    }
-
-    fn records(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        while !bytes.is_empty() {
-            let taken = self.decoder.decode(bytes).map_err(unread)?;
-            self.pending += taken;
-            bytes = bytes.get(taken..).unwrap_or_default();
-            if self.decoder.capacity() == 0 {
-                self.flush(rows)?;
-            } else if taken == 0 {
-                return Err(invalid("the body is no CSV"));
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        self.pending = 0;
-        if let Some(batch) = self.decoder.flush().map_err(unread)? {
-            rows.push_back(values(&batch, &self.fields)?);
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        if self.scanner.is_quoted {
-            return Err(invalid("the body ends within a quoted value"));
-        }
-        let last = std::mem::take(&mut self.rest);
-        self.records(&last, rows)?;
-        // So it hears that there is no more.
-        self.decoder.decode(b"").map_err(unread)?;
-        self.flush(rows)
-    }
-}
-
 /// Keeps what is not a whole row yet.
 fn keep(rest: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     if rest.len() + bytes.len() > limits::HTTP_ROW_BYTES {
@@ -447,125 +387,6 @@ fn keep(rest: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     }
     rest.extend_from_slice(bytes);
     Ok(())
-}
-
-/// Finds the ends of the records of CSV, which may have line breaks in quotes. A quote that does not begin a value is a
-/// part of it.
-#[derive(Debug)]
-struct Scanner {
-    is_quoted: bool,
-    /// The last byte has ended a quoted value, unless another quote follows.
-    was_quote: bool,
-    at_start: bool,
-}
-
-impl Default for Scanner {
-    fn default() -> Self {
-        Self { is_quoted: false, was_quote: false, at_start: true }
-    }
-}
-
-impl Scanner {
-    /// Whether a record ends with the next byte.
-    fn ends_with(&mut self, byte: u8) -> bool {
-        if self.is_quoted {
-            self.is_quoted = byte != b'"';
-            self.was_quote = !self.is_quoted;
-            return false;
-        }
-        let was_quote = std::mem::take(&mut self.was_quote);
-        let at_start = std::mem::replace(&mut self.at_start, matches!(byte, b',' | b'\n' | b'\r'));
-        match byte {
-            b'"' => {
-                self.is_quoted = at_start || was_quote;
-                false
-            }
-            byte => byte == b'\n',
-        }
-    }
-
-    /// The end of the first record of these bytes.
-    fn end_of_record(&mut self, bytes: &[u8]) -> Option<usize> {
-        bytes.iter().position(|byte| self.ends_with(*byte)).map(|at| at + 1)
-    }
-
-    /// The end of the last record of the next bytes.
-    fn last_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut last = None;
-        for (at, byte) in bytes.iter().enumerate() {
-            if self.ends_with(*byte) {
-                last = Some(at + 1);
-            }
-        }
-        last
-    }
-}
-
-/// Texts as values of columns.
-fn values(batch: &RecordBatch, fields: &[Field]) -> Result<RecordBatch> {
-    let mut columns = Vec::with_capacity(fields.len());
-    for (column, field) in batch.columns().iter().zip(fields) {
-        columns.push(value(column, field)?);
-    }
-    let arrow = |field: &Field| ArrowField::new(&field.name, field.to_arrow_type(), true);
-    let schema = ArrowSchema::new(fields.iter().map(arrow).collect::<Vec<_>>());
-    RecordBatch::try_new(Arc::new(schema), columns).map_err(unread)
-}
-
-fn value(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    let texts = column.as_string::<i32>();
-    let wanted = field.to_arrow_type();
-    match wanted {
-        // What is not there is no null where there are none.
-        Arrow::Utf8 if !field.nullable && texts.null_count() > 0 => {
-            let filled: StringArray = texts.iter().map(|text| Some(text.unwrap_or(""))).collect();
-            return Ok(Arc::new(filled));
-        }
-        Arrow::Utf8 => return Ok(Arc::clone(column)),
-        Arrow::Binary => return bytes_of(texts, field),
-        Arrow::Decimal128(_, scale) => {
-            let long = |text: &str| {
-                let digits = text.trim().split_once('.').map_or("", |(_, digits)| digits);
-                let digits = digits.split(['e', 'E']).next().unwrap_or_default();
-                digits.trim_end_matches('0').len() > usize::from(scale.unsigned_abs())
-            };
-            if let Some(text) = texts.iter().flatten().find(|text| long(text)) {
-                return Err(wrong_value(field, text));
-            }
-        }
-        _ => {}
-    }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(column, &wanted, &options)
-        .map_err(|error| invalid(format!("column {:?}: {error}", field.name)))
-}
-
-/// Bytes, each of which is two hexadecimal digits.
-fn bytes_of(texts: &StringArray, field: &Field) -> Result<ArrayRef> {
-    let mut values = BinaryBuilder::new();
-    for text in texts {
-        let Some(text) = text else {
-            values.append_null();
-            continue;
-        };
-        let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
-        let (pairs, rest) = digits.as_chunks::<2>();
-        let byte = |[high, low]: &[u8; 2]| {
-            let digit = |digit: u8| char::from(digit).to_digit(16);
-            u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
-        };
-        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-        match bytes.filter(|_| rest.is_empty()) {
-            Some(bytes) => values.append_value(bytes),
-            None => return Err(wrong_value(field, text)),
-        }
-    }
-    Ok(Arc::new(values.finish()))
-}
-
-fn wrong_value(field: &Field, text: &str) -> RequestError {
-    let text: String = text.chars().take(80).collect();
-    invalid(format!("column {:?}: {text:?} is no {}", field.name, field.type_name()))
 }
 
 #[cfg(test)]

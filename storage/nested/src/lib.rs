@@ -15,8 +15,15 @@
 //! | struct | an object, every field in the type's order |
 //! | map | an object, entries in the map's order; a key that is no text is the text of its JSON |
 //!
-//! There are no spaces. What a text takes is bounded: a batch of more than [`MAX_BYTES`] of them is an error, as is a
+//! [`csv`] splits the records of CSV, for every door through which rows come.
+//!
+//! There are no spaces in JSON. What a text takes is bounded: a batch of more than [`MAX_BYTES`] of them is an error, as is a
 //! type that nests deeper than [`MAX_DEPTH`].
+
+pub mod csv;
+mod texts;
+
+pub use texts::{Misfit, Texts, says_infinity};
 
 use std::sync::Arc;
 

@@ -5,16 +5,10 @@
 
 use std::{cell::Cell, io::Read, rc::Rc};
 
-use arrow_schema::Schema;
-
-use super::{
-    chunk::shown,
-    names,
-    options::Options,
-    records::{Failure, Record, Splitter},
-    source::InputFile,
-};
+use super::{names, options::Options, source::InputFile};
 use crate::cli::CliError;
+use arrow_schema::Schema;
+use basalt_nested::csv::{Failure, Record, Splitter, shown};
 
 /// The header of a file, or `None` where it has none.
 pub(super) fn header(

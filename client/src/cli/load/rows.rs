@@ -2,19 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Field, SchemaRef};
-
 use super::{
     FileFormat,
     chunk::Chunk,
     csv,
     json::{self, Keys},
     options::Options,
-    records::Record,
     source::InputFile,
 };
 use crate::cli::CliError;
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, SchemaRef};
+use basalt_nested::csv::Record;
 
 /// The records of a file of texts.
 pub(super) enum Records<'a> {

@@ -1,6 +1,6 @@
 //! Rows of every format, in pieces of every size, and what is none.
 
-use arrow_array::{Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
 use arrow_ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
 

@@ -11,17 +11,29 @@ use std::io::{self, Read};
 
 use memchr::{memchr, memchr_iter, memchr3};
 
-use super::chunk::shown;
-
 /// Bytes read at a time.
-pub(super) const BUFFER_BYTES: usize = 1 << 20;
+pub const BUFFER_BYTES: usize = 1 << 20;
 /// What one record may take in memory: more than a server takes as one row.
-pub(super) const RECORD_BYTES: usize = 64 << 20;
-pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+pub const RECORD_BYTES: usize = 64 << 20;
+/// What may stand before the first record.
+pub const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Characters of a cell that are shown.
+const SHOWN_CELL: usize = 40;
+
+/// The start of a cell, for messages.
+pub fn shown(cell: &[u8]) -> String {
+    let cell = String::from_utf8_lossy(cell);
+    let mut shown: String = cell.chars().take(SHOWN_CELL).collect();
+    if shown.len() < cell.len() {
+        shown.push('…');
+    }
+    shown
+}
 
 /// What a cell is, where the format tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Of a CSV: a text that may stand for anything.
     Csv,
     /// The same in quotes: where a column is text, it stands for itself.
@@ -36,30 +48,38 @@ pub(super) enum Kind {
 
 /// One record: its fields, without their quotes.
 #[derive(Debug, Default)]
-pub(super) struct Record {
-    pub(super) data: Vec<u8>,
+pub struct Record {
+    /// The bytes of all fields.
+    pub data: Vec<u8>,
     /// Where each field ends in `data`.
-    pub(super) ends: Vec<usize>,
+    pub ends: Vec<usize>,
     /// What each field is.
-    pub(super) kinds: Vec<Kind>,
+    pub kinds: Vec<Kind>,
     /// The line that it starts on, from 1.
-    pub(super) line: u64,
+    pub line: u64,
     /// It is a line without a character.
-    pub(super) is_blank: bool,
+    pub is_blank: bool,
 }
 
 impl Record {
-    pub(super) fn len(&self) -> usize {
+    /// How many fields it has.
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn fields(&self) -> impl Iterator<Item = &[u8]> {
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.data[start..end])
     }
 
     /// What each field is.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.kinds.iter().copied()
     }
 
@@ -70,13 +90,16 @@ impl Record {
 
 /// Why there is no next record.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
+    /// The input cannot be read.
     Read(io::Error),
     /// It is no CSV from here on.
     Malformed {
+        /// The line, from 1.
         line: u64,
         /// Which field of its record, from 0.
         field: usize,
+        /// What is wrong.
         message: String,
     },
 }
@@ -96,9 +119,10 @@ enum End {
 
 /// Splits what it reads.
 #[derive(Debug)]
-pub(super) struct Splitter<R> {
+pub struct Splitter<R> {
     input: R,
     delimiter: u8,
+    quote: u8,
     buffer: Vec<u8>,
     /// What of the buffer is not split yet.
     start: usize,
@@ -109,15 +133,34 @@ pub(super) struct Splitter<R> {
 }
 
 impl<R: Read> Splitter<R> {
-    /// A byte order mark is passed over.
-    pub(super) fn new(input: R, delimiter: u8) -> io::Result<Self> {
-        let buffer = vec![0; BUFFER_BYTES];
-        let mut splitter = Self { input, delimiter, buffer, start: 0, end: 0, read: 0, line: 1 };
+    /// The records of a whole input. A byte order mark is passed over.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn new(input: R, delimiter: u8) -> io::Result<Self> {
+        let mut splitter = Self::behind(input, delimiter, 1, BUFFER_BYTES);
         while splitter.end < BOM.len() && splitter.append()? {}
         if splitter.rest().starts_with(BOM) {
             splitter.start = BOM.len();
         }
         Ok(splitter)
+    }
+
+    /// The records of an input that goes on at a line, read in pieces of so many bytes.
+    pub fn behind(input: R, delimiter: u8, line: u64, buffer_bytes: usize) -> Self {
+        let buffer = vec![0; buffer_bytes.max(BOM.len())];
+        Self { input, delimiter, quote: b'"', buffer, start: 0, end: 0, read: 0, line }
+    }
+
+    /// The same, where another character quotes fields.
+    #[must_use]
+    pub fn quoted_by(self, quote: u8) -> Self {
+        Self { quote, ..self }
+    }
+
+    /// The line that comes next, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
     }
 
     /// Bytes of the input behind the records.
@@ -127,7 +170,10 @@ impl<R: Read> Splitter<R> {
     }
 
     /// Reads the next record; `false` at the end of the input.
-    pub(super) fn next(&mut self, record: &mut Record) -> Result<bool, Failure> {
+    ///
+    /// # Errors
+    /// The input cannot be read, or is no CSV.
+    pub fn next(&mut self, record: &mut Record) -> Result<bool, Failure> {
         record.data.clear();
         record.ends.clear();
         record.kinds.clear();
@@ -136,7 +182,7 @@ impl<R: Read> Splitter<R> {
             return Ok(false);
         }
         loop {
-            let is_quoted = self.peek()? == Some(b'"');
+            let is_quoted = self.peek()? == Some(self.quote);
             let end = if is_quoted { self.quoted(record)? } else { self.plain(record)? };
             record.ends.push(record.data.len());
             record.kinds.push(if is_quoted { Kind::Quoted } else { Kind::Csv });
@@ -169,7 +215,7 @@ impl<R: Read> Splitter<R> {
         self.start += 1;
         loop {
             let rest = &self.buffer[self.start..self.end];
-            let Some(at) = memchr(b'"', rest) else {
+            let Some(at) = memchr(self.quote, rest) else {
                 self.line += memchr_iter(b'\n', rest).count() as u64;
                 record.data.extend_from_slice(rest);
                 if self.refill(record)? {
@@ -183,8 +229,8 @@ impl<R: Read> Splitter<R> {
             self.start += at + 1;
             match self.peek()? {
                 None => return Ok(End::Record),
-                Some(b'"') => {
-                    record.data.push(b'"');
+                Some(byte) if byte == self.quote => {
+                    record.data.push(self.quote);
                     self.start += 1;
                 }
                 Some(byte) if byte == self.delimiter || matches!(byte, b'\n' | b'\r') => {

@@ -1,0 +1,130 @@
+//! Records of a CSV as columns of texts, with the line of each row, so that a value that is none has its place.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, builder::StringBuilder};
+
+use crate::csv::{Record, shown};
+
+/// Some records, column by column. A field without a character is null, quoted or not.
+#[derive(Debug)]
+pub struct Texts {
+    columns: Vec<StringBuilder>,
+    lines: Vec<u64>,
+    bytes: usize,
+}
+
+/// Why a record is no row.
+#[derive(Debug)]
+pub struct Misfit {
+    /// The column, from 0, where one is wrong.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Texts {
+    /// For records of so many fields.
+    pub fn new(columns: usize) -> Self {
+        let columns = (0..columns).map(|_| StringBuilder::new()).collect();
+        Self { columns, lines: Vec::new(), bytes: 0 }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// What they take, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes a record in. A line without a character is a row where there is one column, and nothing otherwise.
+    ///
+    /// # Errors
+    /// It has another number of fields, or bytes that are no UTF-8.
+    pub fn push(&mut self, record: &Record) -> Result<(), Misfit> {
+        let (fields, columns) = (record.len(), self.columns.len());
+        if record.is_blank && columns > 1 {
+            return Ok(());
+        }
+        if fields != columns {
+            return Err(Misfit { column: None, message: format!("{fields} fields, not {columns}") });
+        }
+        for (column, (field, builder)) in record.fields().zip(&mut self.columns).enumerate() {
+            match std::str::from_utf8(field) {
+                Ok("") => builder.append_null(),
+                Ok(text) => builder.append_value(text),
+                Err(_) => {
+                    let message = format!("{:?} is not UTF-8", shown(field));
+                    return Err(Misfit { column: Some(column), message });
+                }
+            }
+        }
+        self.bytes += record.data.len() + (columns + 1) * size_of::<u64>();
+        self.lines.push(record.line);
+        Ok(())
+    }
+
+    /// The columns, and the line of each row; nothing is left.
+    pub fn take(&mut self) -> (Vec<ArrayRef>, Vec<u64>) {
+        self.bytes = 0;
+        let columns = self.columns.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef);
+        (columns.collect(), std::mem::take(&mut self.lines))
+    }
+}
+
+/// Whether a text says that a float is infinite: a number that is only too large says another thing.
+pub fn says_infinity(text: &str) -> bool {
+    let word = text.trim();
+    let word = word.strip_prefix(['-', '+']).unwrap_or(word);
+    word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array as _, cast::AsArray as _};
+
+    use super::*;
+    use crate::csv::Splitter;
+
+    fn texts(csv: &str, columns: usize) -> Result<(Vec<ArrayRef>, Vec<u64>), Misfit> {
+        let mut splitter = Splitter::new(csv.as_bytes(), b',').unwrap();
+        let (mut record, mut texts) = (Record::default(), Texts::new(columns));
+        while splitter.next(&mut record).unwrap() {
+            texts.push(&record)?;
+        }
+        Ok(texts.take())
+    }
+
+    #[test]
+    fn an_empty_line_is_a_row_of_one_column() {
+        let (columns, lines) = texts("a\n\n\"\"\r\n\r\nb", 1).unwrap();
+        let values: Vec<_> = columns[0].as_string::<i32>().iter().collect();
+        assert_eq!(values, [Some("a"), None, None, None, Some("b")]);
+        assert_eq!(lines, [1, 2, 3, 4, 5]);
+        let (columns, lines) = texts("a,\"x\ny\"\n\n,b\n", 2).unwrap();
+        assert_eq!((columns[0].len(), columns[0].null_count(), lines), (2, 1, vec![1, 4]));
+    }
+
+    #[test]
+    fn a_record_that_is_no_row() {
+        assert_eq!(texts("a,b\nc\n", 2).unwrap_err().message, "1 fields, not 2");
+        let mut texts = Texts::new(1);
+        let mut splitter = Splitter::new(&b"\xff\n"[..], b',').unwrap();
+        let mut record = Record::default();
+        assert!(splitter.next(&mut record).unwrap());
+        assert_eq!(texts.push(&record).unwrap_err().column, Some(0));
+    }
+
+    #[test]
+    fn infinity_is_said() {
+        for text in ["inf", " -Infinity ", "+INF"] {
+            assert!(says_infinity(text), "{text}");
+        }
+        for text in ["1e400", "", "infinit", "-", "nan"] {
+            assert!(!says_infinity(text), "{text}");
+        }
+    }
+}
