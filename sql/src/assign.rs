@@ -3,12 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    Array as _, ArrayRef, RecordBatch, RecordBatchOptions,
-    cast::AsArray as _,
-    new_null_array,
-    types::{Float32Type, Float64Type},
-};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, cast::AsArray as _, new_null_array};
 use arrow_schema::{DataType, SchemaRef};
 use basalt_core::{
     error::ErrorKind,
@@ -150,6 +145,13 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let bytes = bytes::of_texts(texts.as_string::<i32>(), false);
         return Ok(Arc::new(bytes.map_err(|error| mismatch(field, &error.to_string()))?));
     }
+    let told = |error: Error| match error.statement() {
+        Some(own) => {
+            let message = format!("column {:?} of type {}: {}", field.name, field.type_name(), own.message());
+            Error::new(own.kind(), message)
+        }
+        None => error,
+    };
     let cast_column = match given {
         // A time without a zone is one of UTC.
         DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {
@@ -157,15 +159,11 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         }
         _ => cast(column, &wanted)?,
     };
-    if let (DataType::Float64, DataType::Float32) = (given, &wanted) {
-        let (wide, narrow) =
-            (column.as_primitive::<Float64Type>(), cast_column.as_primitive::<Float32Type>());
-        let mut pairs = wide.values().iter().zip(narrow.values()).enumerate();
-        if let Some((_, (value, _))) = pairs
-            .find(|(row, (wide, narrow))| wide.is_finite() && narrow.is_infinite() && !column.is_null(*row))
-        {
-            let message = format!("column {:?} of type float32: {value} does not fit", field.name);
-            return Err(Error::new(ErrorKind::Overflow, message));
+    if wanted.is_floating() {
+        // Of texts in a dictionary those that the rows have.
+        let given = if is_text(given) { cast(column, &DataType::Utf8)? } else { Arc::clone(column) };
+        if let Some(row) = checked::first_overflow(&given, &cast_column) {
+            return Err(told(checked::overflow(&given, &cast_column, row)));
         }
     }
     Ok(cast_column)

@@ -7,7 +7,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, RecordBatch, RecordBatchOptions, builder::StringBuilder, cast::AsArray as _,
+    Array, ArrayRef, RecordBatch, RecordBatchOptions,
+    builder::StringBuilder,
+    cast::AsArray as _,
+    types::{Float32Type, Float64Type},
 };
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType as Arrow;
@@ -176,6 +179,12 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         _ => Arc::clone(column),
     };
     let fitted = cast_with_options(&column, &wanted, &options).map_err(failed)?;
+    if let (Arrow::Float64, Arrow::Float32) = (of, &wanted)
+        && let Some((row, value)) = first_overflow(&column, &fitted)
+    {
+        let message = format!("column {:?}, row {row}: {value:e} does not fit a float32", field.name);
+        return Err(invalid(message));
+    }
     if !is_exact(of, &wanted) {
         let back = cast_with_options(&fitted, column.data_type(), &options).map_err(failed)?;
         if let Some(row) = first_difference(&column, &back) {
@@ -218,6 +227,15 @@ fn first_difference(a: &ArrayRef, b: &ArrayRef) -> Option<usize> {
         return None;
     }
     (0..a.len()).find(|row| a.slice(*row, 1).to_data() != b.slice(*row, 1).to_data())
+}
+
+/// The first float that is infinite in 32 bits, and was not.
+fn first_overflow(column: &ArrayRef, fitted: &ArrayRef) -> Option<(usize, f64)> {
+    let wide = cast_with_options(column, &Arrow::Float64, &CastOptions::default()).ok()?;
+    let (wide, narrow) = (wide.as_primitive::<Float64Type>(), fitted.as_primitive::<Float32Type>());
+    let mut rows = (0..wide.len()).filter(|row| wide.is_valid(*row));
+    let row = rows.find(|row| wide.value(*row).is_finite() && narrow.value(*row).is_infinite())?;
+    Some((row, wide.value(row)))
 }
 
 fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
@@ -304,6 +322,11 @@ mod tests {
         check(DataType::Int64, Arc::new(Float64Array::from(vec![1.0, 1.5])), "row 1: 1.5 is no int64");
         check(DataType::Float64, Arc::new(Int64Array::from(vec![(1 << 53) + 1])), "is no float64");
         check(DataType::Timestamp, Arc::new(TimestampNanosecondArray::from(vec![1_001])), "is no timestamp");
+        check(
+            DataType::Float32,
+            Arc::new(Float64Array::from(vec![f64::INFINITY, 1e39])),
+            "row 1: 1e39 does not fit",
+        );
         check(DataType::Int64, Arc::new(StringArray::from(vec!["1"])), "which Utf8 is no value of");
         check(DataType::Utf8, Arc::new(Int64Array::from(vec![1])), "which Int64 is no value of");
         check(

@@ -1,6 +1,7 @@
 //! Types by their numbers, and the values of parameters.
 
 use basalt_core::{query::Literal, time};
+use basalt_nested::says_infinity;
 use bytes::Bytes;
 
 use super::error::{Error, Result};
@@ -86,7 +87,16 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
             _ => None,
         },
         INT2 | INT4 | INT8 | OID => trimmed.parse().ok().map(Literal::Int),
-        FLOAT4 | FLOAT8 => trimmed.parse().ok().map(Literal::Float),
+        FLOAT4 | FLOAT8 => match trimmed.parse() {
+            // A number that is too large is not infinity, which is said.
+            Ok(value) if f64::is_infinite(value) && !says_infinity(trimmed) => {
+                return Err(Error::new(
+                    "22003",
+                    format!("\"{trimmed}\" is out of range for type {}", name(oid)),
+                ));
+            }
+            value => value.ok().map(Literal::Float),
+        },
         NUMERIC => decimal(trimmed),
         DATE => time::parse_date(trimmed).map(Literal::Date),
         TIMESTAMP | TIMESTAMPTZ => timestamp(trimmed).map(Literal::Timestamp),
@@ -136,7 +146,7 @@ fn decimal(text: &str) -> Option<Literal> {
         || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit())
     {
         let float: f64 = text.parse().ok()?;
-        return Some(Literal::Float(float));
+        return (!float.is_infinite() || says_infinity(text)).then_some(Literal::Float(float));
     }
     if fraction.is_empty()
         && let Ok(value) = text.parse()
@@ -206,6 +216,10 @@ mod tests {
         assert_eq!(text(BOOL, "t"), Some(Literal::Bool(true)));
         assert_eq!(text(BOOL, "2"), None);
         assert_eq!(text(FLOAT8, "-1e3"), Some(Literal::Float(-1000.0)));
+        assert_eq!(text(FLOAT8, "-Infinity"), Some(Literal::Float(f64::NEG_INFINITY)));
+        for oid in [FLOAT8, NUMERIC] {
+            assert_eq!(text(oid, "1e400"), None);
+        }
         assert_eq!(text(NUMERIC, "-0.25"), Some(Literal::Decimal { unscaled: -25, scale: 2 }));
         assert_eq!(text(NUMERIC, "12"), Some(Literal::Int(12)));
         assert_eq!(text(NUMERIC, "x"), None);

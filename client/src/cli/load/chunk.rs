@@ -2,6 +2,11 @@
 
 use std::{cell::Cell, sync::Arc};
 
+use super::options::Options;
+use crate::{
+    text::{parse_hex, parse_time_of_day, parse_wide_decimal},
+    types::type_name,
+};
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, RecordBatch,
     builder::{BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder},
@@ -11,22 +16,15 @@ use arrow_array::{
     },
 };
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
-
-use super::{
-    options::Options,
-    records::{Kind, Record},
-};
-use crate::{
-    text::{parse_hex, parse_time_of_day, parse_wide_decimal},
-    types::type_name,
+use basalt_nested::{
+    csv::{Kind, Record, shown},
+    says_infinity,
 };
 
 /// Rows parsed at a time.
 const CHUNK_ROWS: usize = 1 << 16;
 /// Bytes of text parsed at a time.
 const CHUNK_BYTES: usize = 8 << 20;
-/// Characters of a bad cell that are shown.
-const SHOWN_CELL: usize = 40;
 
 /// Some records, cell behind cell.
 pub(super) struct Chunk {
@@ -161,16 +159,6 @@ impl Chunk {
     }
 }
 
-/// The start of a cell, for messages.
-pub(super) fn shown(cell: &[u8]) -> String {
-    let cell = String::from_utf8_lossy(cell);
-    let mut shown: String = cell.chars().take(SHOWN_CELL).collect();
-    if shown.len() < cell.len() {
-        shown.push('…');
-    }
-    shown
-}
-
 fn wanted(data_type: &DataType, options: &Options) -> String {
     let name = type_name(data_type);
     match data_type {
@@ -214,8 +202,13 @@ impl Cells<'_> {
             DataType::UInt16 => self.primitive::<UInt16Type>(|s| s.parse().ok()),
             DataType::UInt32 => self.primitive::<UInt32Type>(|s| s.parse().ok()),
             DataType::UInt64 => self.primitive::<UInt64Type>(|s| s.parse().ok()),
-            DataType::Float32 => self.primitive::<Float32Type>(|s| s.parse().ok()),
-            DataType::Float64 => self.primitive::<Float64Type>(|s| s.parse().ok()),
+            // A number that is too large is not infinity, which is said.
+            DataType::Float32 => self.primitive::<Float32Type>(|s| {
+                s.parse().ok().filter(|value: &f32| !value.is_infinite() || says_infinity(s))
+            }),
+            DataType::Float64 => self.primitive::<Float64Type>(|s| {
+                s.parse().ok().filter(|value: &f64| !value.is_infinite() || says_infinity(s))
+            }),
             DataType::Date32 => {
                 let options = self.options;
                 self.primitive::<Date32Type>(|s| options.formats.date(s))

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use arrow_schema::{DataType, Field, TimeUnit};
-
 use super::{
     FileFormat,
     options::Options,
-    records::Kind,
     rows::Records,
     source::{InputFile, Progress},
 };
@@ -16,6 +13,8 @@ use crate::{
     text::parse_time_of_day,
     types::{MAX_DECIMAL_DIGITS, timestamp_type, type_name},
 };
+use arrow_schema::{DataType, Field, TimeUnit};
+use basalt_nested::{csv::Kind, says_infinity};
 
 /// After so many values of a type, one that is of none is rather a mistake.
 const MANY: u64 = 100;
@@ -30,6 +29,8 @@ pub(super) struct Found {
     pub(super) left_out: Vec<String>,
     /// Why a column is text whose values were nearly all something else.
     pub(super) notes: Vec<String>,
+    /// They have no rows: of their columns nothing is known but the names.
+    pub(super) is_empty: bool,
 }
 
 /// The columns that fit every row of every file: those of a CSV are in every other, a key of JSON may be missing.
@@ -115,6 +116,7 @@ pub(super) fn columns(
             found.left_out.push(name.clone());
         }
     }
+    found.is_empty = all.rows == 0;
     Ok(found)
 }
 
@@ -372,7 +374,8 @@ fn number(text: &str) -> Option<Number> {
         return text.parse().ok().map(Number::Int);
     }
     if matches!(first | 0x20, b'n' | b'i' | b'+') {
-        return text.parse::<f64>().is_ok_and(|f| !f.is_finite()).then_some(Number::Infinite);
+        let is_said = |float: f64| float.is_nan() || (float.is_infinite() && says_infinity(text));
+        return text.parse::<f64>().is_ok_and(is_said).then_some(Number::Infinite);
     }
     let starts = first.is_ascii_digit() || first == b'.';
     (starts && text.parse::<f64>().is_ok_and(f64::is_finite)).then_some(Number::Float)
