@@ -19,12 +19,18 @@ pub(super) struct Kept {
 }
 
 /// The columns that were found in files, with the names and types of those that a table has; `but` keeps what was found for
-/// some. Where the columns are the same, they are in the table's order.
-pub(super) fn kept(existing: &Schema, found: &Schema, by_case: bool, but: &BTreeSet<String>) -> Kept {
+/// some. Where the columns are the same, they are in the table's order. Files may be found to have no rows.
+pub(super) fn kept(
+    existing: &Schema,
+    (found, is_empty): (&Schema, bool),
+    by_case: bool,
+    but: &BTreeSet<String>,
+) -> Kept {
     let mut uncertain = BTreeSet::new();
     let fields = found.fields().iter().map(|field| {
         let Some(own) = same(existing, found, by_case, field) else { return Arc::clone(field) };
-        let is_nullable = own.is_nullable() || field.is_nullable();
+        // Of a file without rows every column may have nulls, for nobody knows better.
+        let is_nullable = own.is_nullable() || (field.is_nullable() && !is_empty);
         let own = own.clone().with_nullable(is_nullable);
         if but.contains(own.name()) {
             return Arc::new(own.with_data_type(field.data_type().clone()));
@@ -98,7 +104,7 @@ pub(super) async fn in_place_of(
     let mut changed = BTreeSet::new();
     // In JSON a key is its column's name.
     let by_case = job.files.iter().all(|file| file.format == FileFormat::Csv);
-    let Kept { schema, uncertain } = kept(existing, &job.schema, by_case, &changed);
+    let Kept { schema, uncertain } = kept(existing, (&job.schema, job.is_empty), by_case, &changed);
     if schema == job.schema {
         return Ok(None);
     }
@@ -126,7 +132,7 @@ pub(super) async fn in_place_of(
                 changed.insert(name);
             }
         }
-        planned = by(kept(existing, &job.schema, by_case, &changed).schema, None)?;
+        planned = by(kept(existing, (&job.schema, job.is_empty), by_case, &changed).schema, None)?;
     }
     planned.notes.clone_from(&job.notes);
     planned.left_out.clone_from(&job.left_out);
@@ -171,7 +177,7 @@ mod tests {
 
     #[track_caller]
     fn check(existing: &str, found: &str, expected: &str, uncertain: &[&str]) {
-        let kept = kept(&parse(existing).unwrap(), &parse(found).unwrap(), true, &BTreeSet::new());
+        let kept = kept(&parse(existing).unwrap(), (&parse(found).unwrap(), false), true, &BTreeSet::new());
         assert_eq!(*kept.schema, parse(expected).unwrap(), "{existing}: {found}");
         assert!(kept.uncertain.iter().eq(uncertain), "{:?}", kept.uncertain);
     }
@@ -182,6 +188,14 @@ mod tests {
         check("a int8, b decimal(9,2)", "a int32, b float64", "a int8, b decimal(9,2)", &["a", "b"]);
         check("a int64 not null", "a int32", "a int64", &[]);
         check("at timestamp, n uint64", "n int32, at date32", "at timestamp, n uint64", &["n"]);
+    }
+
+    #[test]
+    fn files_without_rows_change_nothing() {
+        let (existing, found) =
+            (parse("a int64 not null, b utf8").unwrap(), parse("b utf8, a utf8").unwrap());
+        let kept = kept(&existing, (&found, true), true, &BTreeSet::new());
+        assert_eq!(*kept.schema, existing);
     }
 
     #[test]

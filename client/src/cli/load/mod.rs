@@ -12,7 +12,6 @@ mod json;
 mod keep;
 mod names;
 mod options;
-mod records;
 mod report;
 mod rows;
 mod schema_text;
@@ -415,12 +414,14 @@ impl Load<'_> {
     /// so that no row is ever there twice.
     async fn write(&self, job: &Job, bytes: u64, replace_all: bool) -> Result<(Committed, Told), CliError> {
         let columns = job.schema.fields().iter().map(|f| f.name().clone()).collect();
-        let options = WriteOptions {
-            columns,
-            replace_by: self.args.replace_by.clone(),
-            replace_all,
-            ..Default::default()
+        let key = |name: &String| match names::named(name, &job.schema) {
+            Ok(Some(field)) => Ok(field.name().clone()),
+            // The server says that there is none.
+            Ok(None) => Ok(name.clone()),
+            Err(several) => Err(CliError::input(format!("--replace-by: {several}"))),
         };
+        let replace_by = self.args.replace_by.iter().map(key).collect::<Result<_, _>>()?;
+        let options = WriteOptions { columns, replace_by, replace_all, ..Default::default() };
         let mut tries = 0;
         loop {
             let error = match self.try_write(job.clone(), bytes, options.clone()).await {

@@ -5,9 +5,9 @@
 //! Where the columns are known, a header that is none of them and would be one with `_` for what no identifier has is
 //! that one: `two words` goes to `two_words`. So is the only one that differs in the case of letters, where one header does.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use arrow_schema::Schema;
+use arrow_schema::{Field, Schema};
 
 /// The names of columns in the order of their headers, and what was renamed, as notes.
 pub(super) fn of_headers<'a>(
@@ -41,6 +41,22 @@ pub(super) fn of_headers<'a>(
         names.push(name);
     }
     (names, notes)
+}
+
+/// The column that a person means by a name, as SQL has it: the one of that name, else the only one that differs in the case
+/// of letters alone; `None`: there is none. Of several the error says which.
+pub(super) fn named<'a>(name: &str, schema: &'a Schema) -> Result<Option<&'a Arc<Field>>, String> {
+    let fields = schema.fields();
+    if let Some(field) = fields.iter().find(|field| field.name() == name) {
+        return Ok(Some(field));
+    }
+    let mut alike = fields.iter().filter(|field| field.name().to_lowercase() == name.to_lowercase());
+    match (alike.next(), alike.next()) {
+        (Some(first), Some(second)) => {
+            Err(format!("column {name:?} may be {:?} or {:?}", first.name(), second.name()))
+        }
+        (only, _) => Ok(only),
+    }
 }
 
 /// The only known name that is a header but for the case of its letters, where no other header is.
@@ -77,7 +93,7 @@ fn identifier(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use arrow_schema::{DataType, Field};
+    use arrow_schema::DataType;
 
     use super::*;
 
@@ -86,6 +102,17 @@ mod tests {
         let fields: Vec<_> = known.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
         let known = (!known.is_empty()).then(|| Schema::new(fields));
         assert_eq!(of_headers(headers.iter().copied(), known.as_ref()).0, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn a_name_means_one_column() {
+        let fields = ["id", "Id", "Name"].map(|name| Field::new(name, DataType::Utf8, true));
+        let schema = Schema::new(fields.to_vec());
+        let of = |name: &str| named(name, &schema).map(|field| field.map(|field| field.name().as_str()));
+        assert_eq!(of("Id"), Ok(Some("Id")));
+        assert_eq!(of("NAME"), Ok(Some("Name")));
+        assert_eq!(of("nothing"), Ok(None));
+        assert_eq!(of("ID"), Err("column \"ID\" may be \"id\" or \"Id\"".to_owned()));
     }
 
     #[test]

@@ -70,8 +70,9 @@ impl Options {
         self.has_default_nulls && cell == NULL_BUT_TEXT
     }
 
-    /// Whether a column is to be loaded.
+    /// Whether a column may be one that is to be loaded; which one a name means is known when all of them are.
     pub(super) fn wants(&self, column: &str) -> bool {
-        self.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == column))
+        let is_meant = |name: &String| name.to_lowercase() == column.to_lowercase();
+        self.columns.as_ref().is_none_or(|columns| columns.iter().any(is_meant))
     }
 }

@@ -10,16 +10,14 @@ use std::{
     sync::Arc,
 };
 
+use super::{FileFormat, columnar, csv, infer, names, options::Options, rows, rows::Told, sniff, widen};
+use crate::cli::CliError;
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
+use basalt_nested::csv::BUFFER_BYTES;
 use flate2::bufread::MultiGzDecoder;
 use tempfile::TempPath;
 use tokio::sync::mpsc;
-
-use super::{
-    FileFormat, columnar, csv, infer, options::Options, records::BUFFER_BYTES, rows, rows::Told, sniff, widen,
-};
-use crate::cli::CliError;
 
 /// What a file says, and how many of its bytes were read for that.
 type Opened = (Box<dyn io::Read>, Rc<Cell<u64>>);
@@ -118,6 +116,8 @@ pub(crate) struct Job {
     pub(crate) notes: Vec<String>,
     /// The columns that are not loaded, and why.
     pub(crate) left_out: BTreeMap<String, String>,
+    /// The columns were found in files that have no rows: nothing is known of them but the names.
+    pub(crate) is_empty: bool,
 }
 
 /// Why a column that is not one of `--columns` is left out.
@@ -144,9 +144,14 @@ pub(crate) fn plan(
     for file in files.iter_mut().filter(|f| f.format == FileFormat::Csv) {
         notes.extend(find_delimiter(file, &options)?);
     }
+    let mut is_empty = false;
     let found = match &given {
         Some(schema) => selected(schema, &options)?,
-        None => find_columns(&files, &options, max_bad, progress, &mut notes, &mut left_out)?,
+        None => {
+            let found = find_columns(&files, &options, max_bad, progress, &mut notes, &mut left_out)?;
+            is_empty = found.1;
+            found.0
+        }
     };
     let schema = match files.first() {
         Some(first) if partial => present_columns(&found, column_names(first, &options, &found)?.as_deref()),
@@ -160,7 +165,7 @@ pub(crate) fn plan(
         check_columns(file, &options, &found, &schema, &mut left_out)?;
     }
     notes.dedup();
-    Ok(Job { files, schema, options, max_bad, notes, left_out })
+    Ok(Job { files, schema, options, max_bad, notes, left_out, is_empty })
 }
 
 /// What separates the fields of a CSV: what is said, or what its first rows say.
@@ -183,15 +188,22 @@ fn find_delimiter(file: &mut InputFile, options: &Options) -> Result<Option<Stri
 /// The columns of a schema that are wanted, in the order in which they are.
 fn selected(schema: &SchemaRef, options: &Options) -> Result<SchemaRef, CliError> {
     let Some(columns) = &options.columns else { return Ok(Arc::clone(schema)) };
-    let field = |name: &String| {
-        let field = schema.fields().iter().find(|field| field.name() == name);
-        field.cloned().ok_or_else(|| CliError::input(format!("--columns: no column is named {name:?}")))
-    };
-    let fields: Vec<Arc<Field>> = columns.iter().map(field).collect::<Result<_, _>>()?;
+    let mut fields: Vec<Arc<Field>> = Vec::with_capacity(columns.len());
+    for name in columns {
+        let field = match names::named(name, schema) {
+            Ok(Some(field)) => Arc::clone(field),
+            Ok(None) => return Err(CliError::input(format!("--columns: no column is named {name:?}"))),
+            Err(several) => return Err(CliError::input(format!("--columns: {several}"))),
+        };
+        if fields.contains(&field) {
+            return Err(CliError::input(format!("--columns: column {:?} is named twice", field.name())));
+        }
+        fields.push(field);
+    }
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The columns that hold those of all files.
+/// The columns that hold those of all files, and whether none of these has a row.
 fn find_columns(
     files: &[InputFile],
     options: &Options,
@@ -199,10 +211,10 @@ fn find_columns(
     progress: &Progress,
     notes: &mut Vec<String>,
     left_out: &mut BTreeMap<String, String>,
-) -> Result<SchemaRef, CliError> {
+) -> Result<(SchemaRef, bool), CliError> {
     let (texts, others): (Vec<_>, Vec<_>) =
         files.iter().partition(|f| matches!(f.format, FileFormat::Csv | FileFormat::Json));
-    let mut columns = widen::Columns::default();
+    let (mut columns, mut is_empty) = (widen::Columns::default(), others.is_empty());
     for file in others {
         let fields = columnar::columns(file, options, left_out)?;
         columns.add(file, &fields, false)?;
@@ -210,18 +222,21 @@ fn find_columns(
     if let Some(first) = texts.first() {
         let found = infer::columns(&texts, options, max_bad, progress)?;
         notes.extend(found.notes);
+        is_empty &= found.is_empty;
         left_out.extend(found.left_out.into_iter().map(|name| (name, NOT_WANTED.to_owned())));
         let has_optional = texts.iter().any(|f| f.format == FileFormat::Json);
         columns.add(first, &found.fields, has_optional)?;
     }
     let (schema, widened) = columns.finish();
     notes.extend(widened);
-    let schema = selected(&schema, options)?;
-    if schema.fields().is_empty() {
+    let wanted = selected(&schema, options)?;
+    let others = schema.fields().iter().filter(|field| wanted.index_of(field.name()).is_err());
+    left_out.extend(others.map(|field| (field.name().clone(), NOT_WANTED.to_owned())));
+    if wanted.fields().is_empty() {
         let message = "the files have no columns that a table could have";
         return Err(CliError::input(message));
     }
-    Ok(schema)
+    Ok((wanted, is_empty))
 }
 
 /// The columns of a table that a file has; columns without names are all of them.
