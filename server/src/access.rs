@@ -59,6 +59,8 @@ pub(crate) enum Action {
     Write,
     Create,
     Drop,
+    /// Tables that it has made itself, and that are empty still, are dropped again.
+    TakeBack,
     Attach,
     /// Properties of a table.
     Alter,
@@ -276,6 +278,12 @@ impl Caller {
         self.access.authorise(&self.principal, action, object)
     }
 
+    /// Fails where it may not drop a table. One that it has made, and that is empty still, it may take back.
+    pub(crate) fn may_drop(&self, table: &str, is_own: bool) -> Result<(), RequestError> {
+        let is_enough = is_own && !self.allows(Action::Drop, Object::Table(table));
+        self.authorise(if is_enough { Action::TakeBack } else { Action::Drop }, Object::Table(table))
+    }
+
     /// Whether it may, of one among many that are shown to whoever may see them.
     pub(crate) fn may_see(&self, table: &str) -> bool {
         self.allows(Action::Read, Object::Table(table))
@@ -344,6 +352,7 @@ impl Action {
             Self::Write => "write to",
             Self::Create => "create",
             Self::Drop => "drop",
+            Self::TakeBack => "take back",
             Self::Attach => "attach",
             Self::Alter => "alter",
             Self::Copy => "copy files of",
@@ -360,7 +369,14 @@ impl Action {
     fn is_administrative(self) -> bool {
         matches!(
             self,
-            Self::Create | Self::Drop | Self::Attach | Self::Alter | Self::Copy | Self::Cancel | Self::Verify
+            Self::Create
+                | Self::Drop
+                | Self::TakeBack
+                | Self::Attach
+                | Self::Alter
+                | Self::Copy
+                | Self::Cancel
+                | Self::Verify
         )
     }
 }

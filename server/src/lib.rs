@@ -20,6 +20,7 @@ mod http;
 pub mod limits;
 mod logging;
 mod long_threads;
+mod made;
 mod membership;
 mod memory;
 mod metrics;

@@ -133,6 +133,8 @@ pub const HTTP_BATCH_ROWS: usize = 8192;
 pub const HTTP_BATCH_VALUES: usize = 1 << 18;
 /// Bytes of the first line of CSV.
 pub const CSV_HEADER_BYTES: usize = 256 << 10;
+/// Tables that keys have made of late, and may take back as long as they are empty.
+pub const MADE_TABLES: usize = 1024;
 /// Bytes of a message of an Arrow stream, and as many of its header.
 pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
 /// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.

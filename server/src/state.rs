@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use basalt_core::{exec::Control, table::Catalog};
+use basalt_core::{exec::Control, similar, table::Catalog};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::task::TaskTracker;
 
@@ -20,6 +20,7 @@ use crate::{
     cpu::Cpu,
     environment::Environment,
     limits,
+    made::MadeTables,
     membership::Cluster,
     memory::MemoryPool,
     metrics::Metrics,
@@ -57,6 +58,8 @@ pub(crate) struct State {
     /// Says that certificates and keys are to be read again.
     pub(crate) reload: Arc<Notify>,
     pub(crate) writes: Arc<Writes>,
+    /// What keys have made of late.
+    pub(crate) made: MadeTables,
     pub(crate) readers: Arc<Readers>,
     pub(crate) queries: Arc<Queries>,
     /// What follows requests.
@@ -131,6 +134,7 @@ impl State {
             peer_tls,
             reload: Arc::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
+            made: MadeTables::default(),
             readers: Readers::new(limit, config.query_permits()),
             queries,
             traces: Arc::new(traces),
@@ -211,12 +215,29 @@ impl State {
         reused
     }
 
+    /// The same error, with the table that may be meant where there is none of a name: of those that the caller may see.
+    pub(crate) fn meant(&self, error: RequestError, name: &str, caller: &Caller) -> RequestError {
+        if error.reason() != "TABLE_NOT_FOUND" {
+            return error;
+        }
+        let tables = self.catalog.list();
+        let seen = tables.iter().map(|table| table.name()).filter(|table| caller.may_see(table));
+        let message = format!("{}{}", error.message(), similar::hint(name, seen));
+        error.with_message(message)
+    }
+
     /// When a query is given up: the client's deadline within the limit, or the default. One that has passed
     /// already is an error.
     pub(crate) fn deadline(&self, call: &Call) -> Result<Instant, RequestError> {
         let wanted = call.deadline()?.unwrap_or_else(|| call.at() + self.default_deadline);
         let deadline = wanted.min(call.at() + self.max_deadline);
         if Instant::now() < deadline { Ok(deadline) } else { Err(RequestError::deadline()) }
+    }
+
+    /// How long a statement has whose client says nothing.
+    #[cfg(feature = "sql")]
+    pub(crate) fn default_deadline(&self) -> Duration {
+        self.default_deadline.min(self.max_deadline)
     }
 
     /// The same for a client that says how long it waits from now on, or nothing.

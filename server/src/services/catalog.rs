@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use basalt_core::limits::{
-    MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
+use basalt_core::{
+    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
+    table::Table,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
 use basalt_storage::Damage;
@@ -131,6 +132,7 @@ impl Catalog {
         let kept = retention.clone();
         let how = deletes.unwrap_or_default();
         let created = whole(async move { tables.create(&name, of, kept, how).await }).await;
+        let is_new = created.is_ok();
         let table = match created {
             Ok(table) => table,
             Err(error) if request.if_not_exists && error.reason() == "TABLE_EXISTS" => {
@@ -153,6 +155,9 @@ impl Catalog {
             }
             Err(error) => return Err(error),
         };
+        if is_new {
+            self.0.made.add(&table, call.caller());
+        }
         let answer = pb::CreateTableResponse { table: Some(convert::told(&self.0.tables, &table)) };
         call.table = Some(table);
         Ok(answer)
@@ -164,6 +169,9 @@ impl Catalog {
         request: &pb::DropTableRequest,
     ) -> Result<pb::DropTableResponse, RequestError> {
         fresh::catalog(&self.0).await?;
+        let is_own = |table: Arc<Table>| self.0.made.is_of(&table, call.caller());
+        let is_own = self.0.catalog.get(&request.name).is_ok_and(is_own);
+        call.caller().may_drop(&request.name, is_own)?;
         let (tables, name) = (Arc::clone(&self.0.tables), request.name.clone());
         let removed = whole(async move { tables.remove(&name).await }).await;
         match removed {
@@ -285,7 +293,8 @@ impl Catalog {
         call: &mut Call,
         request: &pb::GetTableRequest,
     ) -> Result<pb::GetTableResponse, RequestError> {
-        fresh::table(&self.0, &request.name).await.map_err(|e| e.at("name"))?;
+        let meant = |error| self.0.meant(error, &request.name, call.caller()).at("name");
+        fresh::table(&self.0, &request.name).await.map_err(meant)?;
         let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
         call.table = Some(Arc::clone(&table));
         let full = request.view() == pb::TableView::Full;

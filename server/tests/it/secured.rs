@@ -211,6 +211,40 @@ async fn a_role_ends_where_the_next_begins_and_a_pattern_where_it_does_not_match
     admin.drop_table("sales_new").await.unwrap();
 }
 
+/// Who may make a table and drop none takes back what he has just made, so that a load that failed leaves nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_fails_leaves_nothing() {
+    let server = Secured::start().await;
+    let admin = server.admin().await;
+    let key = issue(server.folder.path(), "writer", Role::Writer, &["sales_*"]);
+    let (writer, other) =
+        (server.by(&key).await, server.by(&issue(server.folder.path(), "other", Role::Writer, &["*"])).await);
+    known(&writer).await;
+    known(&other).await;
+    let columns = batch("a", [1]).schema();
+    admin.create_table("sales_empty", &columns).await.unwrap();
+    writer.create_table("sales_new", &columns).await.unwrap();
+    // What others have made stays, and what has had rows.
+    refused(writer.drop_table("sales_empty").await, "PERMISSION_DENIED");
+    refused(other.drop_table("sales_new").await, "PERMISSION_DENIED");
+    writer.drop_table("sales_new").await.unwrap();
+    writer.create_table("sales_new", &columns).await.unwrap();
+    writer.write_all("sales_new", &[batch("a", [4])]).await.unwrap();
+    writer.delete("sales_new", col("a").eq(4)).await.unwrap();
+    refused(writer.drop_table("sales_new").await, "PERMISSION_DENIED");
+    // So does the command.
+    let path = server.folder.path().join("bad.csv");
+    fs::write(&path, "a\n1\nx\n").unwrap();
+    let mut load = std::process::Command::new(env!("CARGO_BIN_EXE_basalt"));
+    load.args(["load", "sales_bad", "--schema", "a int64", "--server", &server.address]);
+    load.arg(&path).arg("--ca").arg(server.folder.path().join("ca.pem")).env("BASALT_KEY", &key);
+    let output = tokio::task::spawn_blocking(move || load.output()).await.unwrap().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("bad.csv:3:a"), "{error}");
+    let names: Vec<String> = admin.list_tables().await.unwrap().into_iter().map(|table| table.name).collect();
+    assert_eq!(names, ["sales_empty", "sales_new"]);
+}
+
 /// Of the queries that run one sees one's own, and all with all tables; an administrator alone stops those of others.
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_of_others_are_stopped_by_an_administrator_alone() {
