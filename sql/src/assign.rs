@@ -15,6 +15,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use crate::{
     bytes, checked,
     error::{Error, Result},
+    of_texts,
 };
 
 /// The rows of a table, made of the columns that a plan gives: for each of the table's, the place there; `None`: null.
@@ -152,6 +153,17 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         }
         None => error,
     };
+    // Texts say what they do in CAST.
+    if let (DataType::Decimal128(precision, scale), true) = (&wanted, is_text(given)) {
+        let texts = cast(column, &DataType::Utf8)?;
+        let read = of_texts::decimals(texts.as_string::<i32>(), *precision, *scale, false);
+        return Ok(Arc::new(read.map_err(told)?));
+    }
+    if let (DataType::Time64(_), true) = (&wanted, is_text(given)) {
+        let texts = cast(column, &DataType::Utf8)?;
+        let clocks = of_texts::clocks(texts.as_string::<i32>(), false).map_err(told)?;
+        return cast(&(Arc::new(clocks) as ArrayRef), &wanted);
+    }
     let cast_column = match given {
         // A time without a zone is one of UTC.
         DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {

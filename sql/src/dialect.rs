@@ -30,7 +30,7 @@ use crate::{
     names::{self, Meant},
 };
 pub(crate) use distinct::distinct_on;
-pub(crate) use exprs::literal;
+pub(crate) use exprs::{literal, stored_text};
 pub(crate) use selects::{expand_using, name_apart, name_ordered};
 pub(crate) use within::qualify_natural;
 pub(crate) use words::{keyword, tokens};

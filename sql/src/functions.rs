@@ -25,9 +25,8 @@ use datafusion::{
 use crate::{
     bytes,
     calendar::{self, Moment},
-    decimals,
     error::Error,
-    interval, nested,
+    interval, nested, of_texts,
 };
 
 /// Which function.
@@ -241,46 +240,11 @@ impl Function {
             }
             Kind::Clock { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
-                let clock = |text: Option<&str>| match text {
-                    // The planner would take it for the next minute, or for no time of a day.
-                    Some(text)
-                        if text.split(':').nth(2).is_some_and(|part| part.starts_with("60")) && is_try =>
-                    {
-                        Ok(None)
-                    }
-                    Some(text) if text.split(':').nth(2).is_some_and(|part| part.starts_with("60")) => {
-                        let message = format!("cannot cast {text:?} to a time");
-                        Err(Error::new(ErrorKind::TypeMismatch, message))
-                    }
-                    Some(text) if !text.contains(':') && is_try => Ok(None),
-                    Some(text) if !text.contains(':') => {
-                        let message = format!("cannot cast {text:?} to a time");
-                        Err(Error::new(ErrorKind::TypeMismatch, message))
-                    }
-                    text => Ok(text.map(str::to_owned)),
-                };
-                let texts: std::result::Result<StringArray, Error> =
-                    texts.as_string::<i32>().iter().map(clock).collect();
-                Arc::new(texts?)
+                Arc::new(of_texts::clocks(texts.as_string::<i32>(), is_try)?)
             }
             Kind::Decimal { precision, scale, is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
-                let read = |text: Option<&str>| match text
-                    .map(|text| (text, decimals::read(text, precision, scale)))
-                {
-                    None => Ok(None),
-                    Some((_, Some(value))) => Ok(Some(value)),
-                    Some(_) if is_try => Ok(None),
-                    Some((text, None)) => {
-                        let message = format!(
-                            "{text:?} is no decimal of {precision} digits, {scale} of them behind the point"
-                        );
-                        Err(Error::new(ErrorKind::TypeMismatch, message))
-                    }
-                };
-                let values: std::result::Result<Decimal128Array, Error> =
-                    texts.as_string::<i32>().iter().map(read).collect();
-                Arc::new(values?.with_precision_and_scale(precision, scale)?)
+                Arc::new(of_texts::decimals(texts.as_string::<i32>(), precision, scale, is_try)?)
             }
             Kind::Bytes { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;

@@ -57,6 +57,7 @@ mod memory;
 mod named;
 mod names;
 mod nested;
+mod of_texts;
 mod operators;
 mod order;
 mod parse;

@@ -21,6 +21,7 @@ use crate::{
     catalog::{Change, Writer, Written},
     command::Command,
     define::{only_name, type_name},
+    dialect::stored_text,
     error::{Error, Result},
     parse::ast_parser,
 };
@@ -280,6 +281,14 @@ fn stored(value: &mut Expr, schema: &Schema, column: usize, open: bool) -> Resul
             let text = format!("CAST({inner} AS {})", type_name(field));
             let cast = ast_parser(&text).and_then(|mut parser| parser.parse_expr().ok());
             *value = cast.ok_or_else(|| Error::Internal(format!("{text} is not parsed")))?;
+        }
+        Expr::Value(inner) => {
+            if let (Value::SingleQuotedString(text), Some(field)) =
+                (&mut inner.value, schema.fields().get(column))
+                && let Some(plain) = stored_text(text, field)
+            {
+                *text = plain;
+            }
         }
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use basalt_core::schema::{DataType as Logical, Field};
 use datafusion::sql::sqlparser::{
     ast::{
         self, BinaryOperator, Expr, FunctionArg, FunctionArguments, ObjectName, ObjectNamePart,
@@ -159,6 +160,10 @@ pub(super) fn is_no_escape(escape: &ast::ValueWithSpan, pattern: &Expr) -> Resul
 /// The text of a timestamp that ends with its minutes, whole: Arrow wants seconds.
 pub(super) fn with_seconds(text: &str, data_type: &ast::DataType) -> Option<String> {
     let is_time = matches!(data_type, ast::DataType::Timestamp(..) | ast::DataType::Datetime(_));
+    if is_time { to_seconds(text) } else { None }
+}
+
+fn to_seconds(text: &str) -> Option<String> {
     let has_minutes = |text: &str| {
         let form = b"0000-00-00 00:00".iter().zip(text.bytes());
         text.len() == 16
@@ -167,7 +172,7 @@ pub(super) fn with_seconds(text: &str, data_type: &ast::DataType) -> Option<Stri
                 _ => byte == *form || (i == 10 && byte.eq_ignore_ascii_case(&b'T')),
             })
     };
-    (is_time && has_minutes(text.trim())).then(|| format!("{}:00", text.trim()))
+    has_minutes(text.trim()).then(|| format!("{}:00", text.trim()))
 }
 
 /// The digits of a number in a text that `_` parts; `None`: there is no `_` between two digits, or the type is no number.
@@ -185,6 +190,10 @@ pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Optio
             | DataType::Double(_)
             | DataType::DoublePrecision
     );
+    if is_number { in_one(text) } else { None }
+}
+
+fn in_one(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let parts = |at: usize| {
         let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -192,7 +201,18 @@ pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Optio
     };
     let mut found = text.match_indices('_').peekable();
     found.peek()?;
-    (is_number && found.all(|(at, _)| parts(at))).then(|| text.replace('_', ""))
+    found.all(|(at, _)| parts(at)).then(|| text.replace('_', ""))
+}
+
+/// The text of a literal that is stored in a column, where CAST to its type reads another than the planner's.
+pub(crate) fn stored_text(text: &str, field: &Field) -> Option<String> {
+    match field.data_type {
+        _ if field.logical.is_some() => None,
+        Logical::Timestamp => to_seconds(text),
+        Logical::Decimal { .. } => None,
+        number if number.is_numeric() => in_one(text),
+        _ => None,
+    }
 }
 
 /// Parts of a timestamp that are cut off as one that the planner knows.
