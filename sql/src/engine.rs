@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use arrow_array::RecordBatch;
@@ -46,6 +47,8 @@ pub struct Options {
     pub spill: Option<(PathBuf, u64)>,
     /// Which statements run as tasks on all nodes.
     pub distribution: Distribution,
+    /// How long a statement may run whose client says nothing: what SHOW tells, for it is the caller who ends it.
+    pub timeout: Duration,
 }
 
 /// A statement.
@@ -88,6 +91,7 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<DiskManager>,
     pub(crate) base: plan::Base,
     pub(crate) distribution: Distribution,
+    pub(crate) timeout: Duration,
     /// Those that run here.
     pub(crate) tasks: Tasks,
     /// Those of statements that were asked before.
@@ -123,8 +127,9 @@ impl Engine {
             .map_err(started)?;
         let threads = options.threads.max(1);
         let (distribution, tasks) = (options.distribution, Tasks::default());
+        let timeout = options.timeout;
         let base = plan::Base::new(threads)?;
-        let shared = Arc::new(Shared { disk, base, distribution, tasks, plans: Plans::new() });
+        let shared = Arc::new(Shared { disk, base, distribution, timeout, tasks, plans: Plans::new() });
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime), shared })
     }
 

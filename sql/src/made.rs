@@ -1,6 +1,6 @@
 //! Answers that no plan gives: how many rows were written, and what there is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
 use basalt_core::schema::{DataType as Logical, Field, Schema};
@@ -12,7 +12,7 @@ use crate::{
     command::Command,
     error::Result,
     plan::Planned,
-    settings::{self, About, Setting},
+    settings::{self, About},
     views::Views,
 };
 
@@ -62,7 +62,7 @@ pub(crate) fn text_schema() -> Schema {
 
 pub(crate) fn settings_schema(about: &About) -> Schema {
     let names = match about {
-        About::One(name, _) => vec![*name],
+        About::One(setting) => vec![setting.name()],
         About::All => vec!["name", "setting"],
         About::Nothing => return affected_schema(),
     };
@@ -71,13 +71,13 @@ pub(crate) fn settings_schema(about: &About) -> Schema {
 }
 
 /// What SHOW tells of settings, and SET and RESET of what they have done.
-pub(crate) fn show_settings(about: &About) -> Result<Planned> {
-    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+pub(crate) fn show_settings(about: &About, timeout: Duration) -> Result<Planned> {
+    let texts = |texts: Vec<String>| Arc::new(StringArray::from(texts)) as ArrayRef;
     let columns = match about {
-        About::One(_, value) => vec![texts(vec![value])],
+        About::One(setting) => vec![texts(vec![setting.at_first(timeout)])],
         About::All => vec![
-            texts(settings::all().map(Setting::name).collect()),
-            texts(settings::all().map(Setting::first).collect()),
+            texts(settings::all().map(|setting| setting.name().to_owned()).collect()),
+            texts(settings::all().map(|setting| setting.at_first(timeout)).collect()),
         ],
         About::Nothing => return affected(Command::Set, 0),
     };

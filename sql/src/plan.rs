@@ -304,7 +304,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 }
                 return run(shared, &request, session, &plan, physical, command).await;
             }
-            Resolved::Settings(about) => return show_settings(&about),
+            Resolved::Settings(about) => return show_settings(&about, shared.timeout),
             Resolved::Tables(tables) => return show_tables(tables),
             Resolved::Columns(table) => return describe_columns(table.schema()),
             Resolved::Views(views) => return show_views(&views),

@@ -2,7 +2,7 @@
 //! passed over. A door with sessions keeps what is set; at others a statement is alone, and only what would change nothing of
 //! the next one is taken.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use datafusion::sql::sqlparser::ast;
 
@@ -64,6 +64,9 @@ impl fmt::Display for Wrong {
     }
 }
 
+/// How long a statement may run: the only setting that the server's own say.
+const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
 const UTC: &[&str] =
     &["UTC", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Zulu", "Z", "0", "+00", "+00:00"];
 const LEVELS: &[&str] =
@@ -96,7 +99,7 @@ const KNOWN: [Setting; 31] = [
     Setting("server_version_num", SERVER_VERSION_NUMBER, Kind::Fixed, false),
     Setting("session_authorization", "", Kind::Fixed, true),
     Setting("standard_conforming_strings", "on", Kind::One(&["on", "true", "1"]), true),
-    Setting("statement_timeout", "0", Kind::Time, false),
+    Setting(STATEMENT_TIMEOUT, "0", Kind::Time, false),
     Setting("TimeZone", "UTC", Kind::One(UTC), true),
     Setting("transaction_isolation", "read committed", Kind::One(COMMITTED), false),
     Setting("transaction_read_only", "off", Kind::Switch, false),
@@ -127,9 +130,12 @@ impl Setting {
         self.0
     }
 
-    /// What it is before anybody sets it.
-    pub fn first(&self) -> &'static str {
-        self.1
+    /// What it is before anybody sets it, where a statement may run so long.
+    pub fn at_first(&self, timeout: Duration) -> String {
+        match self.0 {
+            STATEMENT_TIMEOUT => timeout.as_millis().to_string(),
+            _ => self.1.to_owned(),
+        }
     }
 
     /// Whether it cannot be set.
@@ -222,12 +228,12 @@ fn search_path(values: &[String]) -> Option<String> {
 
 /// Settings that the next statement would be answered otherwise by.
 const LASTING: [&str; 4] =
-    ["statement_timeout", "lock_timeout", "default_transaction_read_only", "transaction_read_only"];
+    [STATEMENT_TIMEOUT, "lock_timeout", "default_transaction_read_only", "transaction_read_only"];
 
 /// What a statement about settings asks for, where there is no session.
 pub(crate) enum About {
-    /// SHOW of one, with its name and its value.
-    One(&'static str, String),
+    /// SHOW of one.
+    One(&'static Setting),
     /// SHOW ALL.
     All,
     /// SET or RESET, of something that changes nothing.
@@ -258,7 +264,7 @@ pub(crate) fn about(statement: &ast::Statement) -> Result<Option<About>> {
             let words: Vec<_> = variable.iter().map(|word| word.value.to_lowercase()).collect();
             match words.join(" ").as_str() {
                 "all" => About::All,
-                "time zone" => About::One("TimeZone", "UTC".to_owned()),
+                "time zone" => one("TimeZone").map_err(wrong)?,
                 "transaction isolation level" => one("transaction_isolation").map_err(wrong)?,
                 _ => one(&words.join(".")).map_err(wrong)?,
             }
@@ -297,7 +303,7 @@ pub(crate) fn reset_of(name: &str) -> Result<About> {
 }
 
 fn one(name: &str) -> std::result::Result<About, Wrong> {
-    known(name).map(|setting| About::One(setting.0, setting.1.to_owned()))
+    known(name).map(About::One)
 }
 
 /// A value as it is written, without its quotes.

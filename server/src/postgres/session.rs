@@ -1,6 +1,6 @@
 //! A connection from its start to its end: who it is, what it has set, its transaction, and texts of statements.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use basalt_sql::script::{self, Part, Word};
 use bytes::Buf as _;
@@ -182,7 +182,7 @@ impl Session {
         }
         let caller = Self::authenticate(shared, wire, address, &startup).await?;
         wire.keep_pace(caller.pace());
-        let settings = first_settings(&startup).map_err(Error::fatal)?;
+        let settings = first_settings(&startup, state.default_deadline()).map_err(Error::fatal)?;
         if !state.is_ready() {
             let why = if state.is_stopping() { "shutting down" } else { "starting up" };
             return Err(Error::new("57P03", format!("the database system is {why}")).fatal().into());
@@ -398,10 +398,10 @@ pub(super) fn split(sql: &str) -> Result<Vec<Part>> {
 }
 
 /// What a client comes with. `options` are those of a command line: `-c name=value`.
-fn first_settings(startup: &Startup) -> Result<Settings> {
+fn first_settings(startup: &Startup, timeout: Duration) -> Result<Settings> {
     // Default: the caller was asked for it.
     let user = startup.parameters.get("user").map(String::as_str).unwrap_or_default();
-    let mut settings = Settings::new(user);
+    let mut settings = Settings::new(user, timeout);
     for (name, value) in &startup.parameters {
         match name.as_str() {
             "user" | "database" => {}

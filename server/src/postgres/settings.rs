@@ -16,6 +16,8 @@ fn known(name: &str) -> Result<&'static Setting> {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     user: String,
+    /// How long a statement may run where the client says nothing.
+    timeout: Duration,
     /// Those that are not as they were at first.
     changed: BTreeMap<&'static str, String>,
     /// What the client has asked for as it came, to which RESET goes back.
@@ -23,8 +25,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(user: &str) -> Self {
-        Self { user: user.to_owned(), changed: BTreeMap::new(), first: BTreeMap::new() }
+    pub(super) fn new(user: &str, timeout: Duration) -> Self {
+        Self { user: user.to_owned(), timeout, changed: BTreeMap::new(), first: BTreeMap::new() }
     }
 
     /// What was set until now is what a client came with.
@@ -36,7 +38,7 @@ impl Settings {
         match self.changed.get(known.name()) {
             Some(value) => value.clone(),
             None if known.name() == "session_authorization" => self.user.clone(),
-            None => known.first().to_owned(),
+            None => known.at_first(self.timeout),
         }
     }
 
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn settings_are_taken_with_their_meaning_or_refused() {
-        let mut settings = Settings::new("me");
+        let mut settings = Settings::new("me", Duration::from_secs(30));
         let mut set = |name: &str, value: &str| {
             settings.set(name, &[value.to_owned()]).map(|told| told.map(|told| told.1))
         };
@@ -154,6 +156,7 @@ mod tests {
         assert_eq!(settings.get("statement_timeout").unwrap().1, "120000");
         settings.reset("statement_timeout").unwrap();
         assert_eq!(settings.timeout(), None);
+        assert_eq!(settings.get("statement_timeout").unwrap().1, "30000");
         settings.set_at_start("client_encoding", "'utf-8'").unwrap();
         settings.set_at_start("TimeZone", "Europe/Berlin").unwrap();
         assert_eq!(settings.get("timezone").unwrap(), ("TimeZone", "UTC".to_owned()));

@@ -59,7 +59,9 @@ use turn::Turn;
 pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine, crate::Error> {
     let spill = config.cache.as_ref().map(|folder| (folder.join("sql"), limits::SPILL_BYTES));
     let (threads, distribution) = (config.cpu_threads(), config.distribute.into());
-    let options = basalt_sql::Options { threads, on_thread_start: lower_priority, spill, distribution };
+    let timeout = config.default_deadline.min(config.max_deadline);
+    let options =
+        basalt_sql::Options { threads, on_thread_start: lower_priority, spill, distribution, timeout };
     basalt_sql::Engine::new(options).map_err(|error| crate::Error::Start(error.to_string()))
 }
 

@@ -9,6 +9,7 @@ mod copy;
 mod doors;
 #[path = "../flights/golden.rs"]
 mod golden;
+mod incoming;
 #[path = "../flights/nodes.rs"]
 mod nodes;
 mod postgres;

@@ -179,7 +179,14 @@ impl Memory for Bytes {
 /// An engine of two threads.
 pub(crate) fn engine() -> Engine {
     let distribution = Distribution::Never;
-    Engine::new(Options { threads: 2, on_thread_start: || (), spill: None, distribution }).unwrap()
+    Engine::new(Options {
+        threads: 2,
+        on_thread_start: || (),
+        spill: None,
+        distribution,
+        timeout: std::time::Duration::from_secs(30),
+    })
+    .unwrap()
 }
 
 pub(crate) fn request(tables: &Arc<Tables>, sql: &str, limit: usize) -> (Request, Arc<Bytes>) {
