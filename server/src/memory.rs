@@ -252,7 +252,10 @@ impl MemoryPool {
     /// Counts more, for which what is cached makes room; nothing if that would be over the limit.
     fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), RequestError> {
         self.grow_to(consumer, growth, self.limit).map_err(|held| {
-            let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
+            let message = format!(
+                "what the server holds would be {held} bytes; the limit is {} (`memory`)",
+                self.limit
+            );
             RequestError::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit)
         })
     }
@@ -328,7 +331,7 @@ impl Memory for Shared {
         })?;
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
-            let rule = format!("of its {} a query that holds more than {share} leaves as much to others", pool.limit);
+            let rule = format!("of its {} (`memory`) a query that holds more than {share} leaves as much to others", pool.limit);
             // What could leave the cache has left it: the rest is read by this query or by others of its size.
             let never = all.saturating_add(pool.used(Consumer::Cache)) > limit;
             let message = if never {

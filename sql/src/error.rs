@@ -162,9 +162,29 @@ fn of(error: &DataFusionError) -> Error {
             Error::new(ErrorKind::MemoryLimit, message)
         }
         DataFusionError::ResourcesExhausted(message) => {
-            Error::new(ErrorKind::MemoryLimit, sentence(message))
+            Error::new(ErrorKind::MemoryLimit, of_memory(message))
         }
         other => Error::Internal(other.to_string()),
+    }
+}
+
+/// Which limit was met, and what raises it: the planner speaks of its own settings, which nobody has here.
+fn of_memory(message: &str) -> String {
+    const MORE: &str = "`memory` of the server, or of the key, is how much it may take";
+    if message.contains("DiskManager is disabled") {
+        return format!(
+            "the statement needs more memory than there is for it; {MORE}, and `cache` is a folder for the rest"
+        );
+    }
+    if message.contains("max_temp_directory_size") {
+        return format!("what the statement has no memory for takes more of the disk than it may; {MORE}");
+    }
+    // What was refused stands before the planner's advice.
+    let end = message.find("Consider increasing").unwrap_or(message.len());
+    match message.contains("datafusion.") || message.contains("sort_spill") {
+        true if message[..end].trim().is_empty() => format!("the statement needs more memory; {MORE}"),
+        true => format!("{}; {MORE}", sentence(&message[..end])),
+        false => sentence(message),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
     fragment::{Fragment, FragmentData},
     limits::KEPT_VERSIONS,
     schema::Schema,
+    similar,
 };
 
 /// The state of a table at one version.
@@ -374,5 +375,6 @@ fn no_table(name: &str) -> Error {
 /// The error of a column that the table does not have, with the nearest name if one is near.
 pub(crate) fn no_column(table: &Table, name: &str) -> Error {
     let shown: String = name.chars().take(128).collect();
-    Error::new(ErrorKind::ColumnNotFound, format!("table {:?} has no column {shown:?}", table.name))
+    let meant = similar::hint(name, table.schema().fields().iter().map(|field| field.name.as_str()));
+    Error::new(ErrorKind::ColumnNotFound, format!("table {:?} has no column {shown:?}{meant}", table.name))
 }

@@ -167,8 +167,8 @@ fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
         if requests == Some(0) {
             return Err(wrong("requests", "it is at least 1"));
         }
-        if memory == Some(0) {
-            return Err(wrong("memory", "it is at least 1B"));
+        if memory.is_some_and(|bytes| bytes < limits::LEAST_KEY_MEMORY) {
+            return Err(wrong("memory", "it is at least 1MiB"));
         }
         if bytes_per_second.is_some_and(|bytes| bytes < limits::LEAST_PACE) {
             return Err(wrong("bytes_per_second", "it is at least 1MiB"));
@@ -270,6 +270,7 @@ mod tests {
             (entry.replace("sha256", "requests = 0\nsha256"), "requests"),
             (entry.replace("sha256", "memory = \"1%\"\nsha256"), "no share"),
             (entry.replace("sha256", "memory = \"0B\"\nsha256"), "memory"),
+            (entry.replace("sha256", "memory = \"5\"\nsha256"), "at least 1MiB"),
             (entry.replace("sha256", "bytes_per_second = \"1KiB\"\nsha256"), "at least 1MiB"),
             (entry.replace("sha256", "requests = -1\nsha256"), "invalid"),
             (entry.replace("role", "rule"), "unknown field"),

@@ -57,7 +57,9 @@ impl Quota {
             return Ok(Some(Turn { _held: Arc::new(Held(under_way)) }));
         }
         under_way.fetch_sub(1, Ordering::Relaxed);
-        let message = format!("the key {owner:?} has {most} requests under way here, as many as it may have");
+        let requests = if most == 1 { "request" } else { "requests" };
+        let message =
+            format!("the key {owner:?} has {most} {requests} under way here, as many as it may have");
         Err(RequestError::new(ErrorReason::Overloaded, message))
     }
 }

@@ -75,7 +75,7 @@ async fn all(
     let options = Options::new(request.uri(), request.headers(), &["deadline_ms"])?;
     // Rows may be many: without another word they have the longest time.
     let deadline = options.deadline(state, call)?.unwrap_or(call.at() + state.max_deadline);
-    fresh::table(state, name).await?;
+    fresh::table(state, name).await.map_err(|error| state.meant(error, name, call.caller()))?;
     let table = state.catalog.get(name)?;
     call.table = Some(Arc::clone(&table));
     let stream = state.writes.open(call.connection().id())?;

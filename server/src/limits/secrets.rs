@@ -14,5 +14,7 @@ pub const CERTIFICATE_AGE: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60
 pub const AUTHORITY_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// The least of bytes a second that a key is held to: with less, messages would not arrive in their time.
 pub const LEAST_PACE: u64 = 1 << 20;
+/// The least memory that a key may be given: with less no query and no write has room.
+pub const LEAST_KEY_MEMORY: u64 = 1 << 20;
 /// Of how long what such a key has not used may be used at once.
 pub const PACE_BURST: Duration = Duration::from_secs(1);

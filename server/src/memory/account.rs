@@ -30,7 +30,7 @@ impl Account {
         };
         let Self { owner, most, .. } = self;
         let message = format!(
-            "the key {owner:?} holds {held} bytes of memory here and would hold {bytes} more; it may hold {most}"
+            "the key {owner:?} holds {held} bytes of memory here and would hold {bytes} more; it may hold {most} (`memory` of the key)"
         );
         let error = RequestError::new(ErrorReason::MemoryLimit, message).with("limit_bytes", *most);
         // What its other requests hold they give back.

@@ -121,7 +121,8 @@ impl Session {
             None => return Err(RequestError::protocol("the stream ended before Open")),
         };
         call.authorise(&open).map_err(|e| e.at("open"))?;
-        fresh::table(&self.state, &open.table).await.map_err(|e| e.at("open"))?;
+        let meant = |error| self.state.meant(error, &open.table, call.caller()).at("open");
+        fresh::table(&self.state, &open.table).await.map_err(meant)?;
         let mut write = Write::open(&self.state, call.caller(), &open)?;
         call.table = Some(Arc::clone(write.table()));
         let schema = Some(convert::to_schema(write.table().schema()));
