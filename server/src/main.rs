@@ -43,6 +43,13 @@ enum Command {
     /// Keys of clients
     #[command(subcommand)]
     Key(commands::key::KeyCommand),
+    /// Copy a store's tables while servers read and write it: what is new since the last backup
+    Backup(commands::backup::BackupArgs),
+    /// Put a backup into a new store
+    Restore(commands::backup::RestoreArgs),
+    /// Backups: which there are, whether they are whole, and forgetting old ones
+    #[command(subcommand)]
+    Backups(commands::backup::BackupsCommand),
     /// Write what a shell needs to complete these commands
     Completions(commands::complete::CompletionsArgs),
     /// Write the manual's pages
@@ -75,6 +82,9 @@ fn main() -> ExitCode {
             Command::Key(command) => {
                 commands::key::run(&command).map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
             }
+            Command::Backup(args) => ended(commands::backup::backup(&args)),
+            Command::Restore(args) => ended(commands::backup::restore(&args)),
+            Command::Backups(command) => ended(commands::backup::backups(&command)),
             Command::Completions(args) => printed(commands::complete::run(args, &mut command_line())),
             Command::Man(args) => printed(commands::man::run(&args, command_line())),
             Command::Client(command) => cli::run(command, &connect).await,
@@ -89,7 +99,19 @@ fn command_line() -> clap::Command {
     let mut command = Cli::command();
     // This hands the global arguments down.
     command.build();
-    for name in ["serve", "demo", "generate", "sip", "secure", "key", "completions", "man"] {
+    for name in [
+        "serve",
+        "demo",
+        "generate",
+        "sip",
+        "secure",
+        "key",
+        "backup",
+        "restore",
+        "backups",
+        "completions",
+        "man",
+    ] {
         command = command.mut_subcommand(name, without_connection);
     }
     command
@@ -109,6 +131,11 @@ fn printed(outcome: std::io::Result<()>) -> ExitCode {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => failed(&error),
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// A program ended so, or did not begin.
+fn ended(outcome: std::io::Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| failed(&error))
 }
 
 fn failed(error: &dyn std::error::Error) -> ExitCode {

@@ -8,6 +8,7 @@
 )]
 
 mod attached;
+mod backups;
 mod below;
 mod bench;
 mod binary;
@@ -32,6 +33,7 @@ mod half_sent;
 mod http;
 mod ingest;
 mod lifecycle;
+mod loads;
 mod panics;
 mod pinned;
 mod query;
