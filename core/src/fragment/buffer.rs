@@ -385,10 +385,8 @@ pub fn check_calendar(array: &dyn Array, field: &Field) -> Result<()> {
     match beyond_calendar(array) {
         None => Ok(()),
         Some((row, value)) => {
-            let message = format!(
-                "column {:?}, row {row}: {value} is not within the years 0001 to 9999",
-                field.name
-            );
+            let message =
+                format!("column {:?}, row {row}: {value} is not within the years 0001 to 9999", field.name);
             Err(Error::new(ErrorKind::InvalidBatch, message))
         }
     }
