@@ -51,6 +51,7 @@ mod light;
 pub mod limits;
 mod lists;
 mod located;
+mod logical;
 mod made;
 mod meaning;
 mod memory;

@@ -8,7 +8,7 @@ use basalt_core::{
     query::{Expr as Value, Filter, Query, SelectItem},
 };
 use datafusion::{
-    common::{DataFusionError, SchemaError, config::ConfigOptions},
+    common::{DataFusionError, config::ConfigOptions},
     execution::{
         FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions, runtime_env::RuntimeEnv,
@@ -18,10 +18,7 @@ use datafusion::{
     physical_optimizer::{PhysicalOptimizerRule, optimizer::PhysicalOptimizer},
     physical_plan::ExecutionPlan,
     prelude::SessionConfig,
-    sql::{
-        parser::Statement,
-        sqlparser::{ast, tokenizer::Location},
-    },
+    sql::{parser::Statement, sqlparser::ast},
 };
 use futures_util::StreamExt as _;
 
@@ -37,10 +34,10 @@ use crate::{
     constants::HideConstants,
     correlated,
     decimals::quotient,
-    define, dialect, digests, distributed,
+    define, digests, distributed,
     engine::{Request, Shared},
     entries,
-    error::{Error, Result, missing_column},
+    error::{Error, Result},
     execute::execute,
     extremes, fill,
     full_sort::FullSort,
@@ -49,12 +46,12 @@ use crate::{
     gathered,
     guarded::guarded,
     headings::Headings,
-    keys, lambdas, light, limits, lists,
+    lambdas, light, limits, lists,
+    logical::logical,
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
-    meaning::{self, Meaning},
+    meaning::Meaning,
     named,
     operators::Planner,
-    order,
     parse::{Parameters, as_query},
     places::{self, Places},
     plans::{Listed, Pins, Plan},
@@ -63,7 +60,7 @@ use crate::{
     scan::Scan,
     sets::KeysApart,
     sideways::Sideways,
-    stars, strings, summary,
+    strings, summary,
     sums::Sums,
     system,
     timestamps::{self, Seconds},
@@ -524,83 +521,6 @@ async fn of_optimised(
     optimised: &LogicalPlan,
 ) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
     session.query_planner().create_physical_plan(optimised, session).await
-}
-
-/// Whether a statement has no plan because columns of a list have one name.
-fn names_collide(error: &DataFusionError) -> bool {
-    if let DataFusionError::SchemaError(error, _) = error.find_root() {
-        return matches!(
-            **error,
-            SchemaError::AmbiguousReference { .. }
-                | SchemaError::DuplicateQualifiedField { .. }
-                | SchemaError::DuplicateUnqualifiedField { .. }
-        );
-    }
-    error.to_string().contains("require unique expression names")
-}
-
-/// The plan of a statement, before any rule.
-pub(crate) async fn logical(session: &SessionState, statement: Statement) -> Result<LogicalPlan> {
-    // What columns are is known from here on: subqueries are told apart by it.
-    meaning::settled(named(session, statement).await?).map_err(unplanned)
-}
-
-/// What a statement is planned to. Columns of one list that would have the same name get others.
-pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
-    stars::expand(session, &mut statement).await?;
-    order::by_columns(session, &mut statement).await?;
-    let of = async |statement: Statement| {
-        named::told_apart(keys::as_columns(session.statement_to_plan(statement).await?)?)
-    };
-    let mut planned = of(statement.clone()).await;
-    for _ in 0..limits::ALIASES {
-        let Err(error) = &planned else { break };
-        let place = missing_column(error).map(|(line, column)| Location::new(line, column));
-        if !place.is_some_and(|place| dialect::aliases::resolve(&mut statement, place)) {
-            break;
-        }
-        planned = of(statement.clone()).await;
-    }
-    let error = match planned {
-        Ok(plan) => return Ok(plan),
-        Err(error) => error,
-    };
-    for other in in_other_words(statement, &error) {
-        if let Ok(plan) = of(other).await {
-            return Ok(plan);
-        }
-    }
-    Err(unplanned(error))
-}
-
-/// Whether a statement has no plan because a column that it orders by has no name above its groups.
-fn has_no_name(error: &DataFusionError) -> bool {
-    error.to_string().contains("Column in ORDER BY must be in GROUP BY")
-}
-
-/// A statement that is not planned, in other words: where it is the names of its columns, with others for what it orders by, or
-/// where several have one name, first for its casts, inside of what is selected, then wherever they are, then for what is
-/// selected.
-fn in_other_words(mut statement: Statement, error: &DataFusionError) -> Vec<Statement> {
-    if error.to_string().contains("Unary operator '-'") {
-        dialect::signs::as_differences(&mut statement);
-        return vec![statement];
-    }
-    if has_no_name(error) {
-        dialect::name_ordered(&mut statement);
-        return vec![statement];
-    }
-    if !names_collide(error) {
-        return Vec::new();
-    }
-    let casts = |mut statement: Statement, outer: bool| {
-        named::casts(&mut statement, outer);
-        statement
-    };
-    let mut others = vec![casts(statement.clone(), false), casts(statement.clone(), true)];
-    dialect::name_apart(&mut statement);
-    others.extend([statement.clone(), casts(statement, false)]);
-    others
 }
 
 /// The leaves that the engine runs.

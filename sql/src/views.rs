@@ -91,7 +91,7 @@ impl Read {
             if !is_query(&parsed.statement) {
                 return Err(Error::invalid(format!("view {name:?} is no query")));
             }
-            let planned = crate::plan::named(session, parsed.statement).await;
+            let planned = crate::logical::named(session, parsed.statement).await;
             let plan = planned.map_err(|error| within(name, &error))?;
             crate::plan::verify(&plan)?;
             plan.schema().fields().iter().for_each(|field| names.add(field.name()));
