@@ -259,7 +259,7 @@ AGGREGATES = {
     ],
     "text": [("string_agg({text}, ',' ORDER BY {again})", 40, WILD, False), ("median({text})", WILD, None, False)],
     "date": [],
-    "ts": [("median({date})", 20, None, False), ("median({ts})", WILD, None, False)],
+    "ts": [("median({date})", 20, 20, False), ("median({ts})", 20, 20, False)],
 }
 for kind, templates in AGGREGATES.items():
     if kind != "bool":
