@@ -5,7 +5,10 @@ use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
     common::Result,
-    logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature},
+    logical_expr::{
+        ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        sort_properties::{ExprProperties, SortProperties},
+    },
 };
 
 /// How a function is called.
@@ -44,6 +47,10 @@ impl<C: Call> ScalarUDFImpl for Around<C> {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         self.0.return_field_from_args(args)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.0.output_ordering(inputs)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -83,6 +83,7 @@ pub mod system;
 mod table;
 mod timestamps;
 mod top;
+mod truncated;
 mod views;
 mod wanted;
 mod windows;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use datafusion::{
     common::{
         DFSchema, Result, ScalarValue,
@@ -22,7 +22,7 @@ use crate::{
     arithmetic::negated,
     checked, choices, coerce,
     error::Error,
-    functions, lists, named, nested, windows,
+    functions, lists, named, nested, truncated, windows,
     zeros::{is_computed, one_zero, windows_with_one_zero},
 };
 
@@ -186,6 +186,16 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 }
             }
             transformed(Expr::ScalarFunction(function), changed)
+        }
+        // Of nanoseconds, which it would be, there are fewer years.
+        Expr::ScalarFunction(mut function)
+            if function.func.name() == truncated::NAME
+                && function.args.get(1).is_some_and(|of| is_date(of, schema)) =>
+        {
+            if let Some(of) = function.args.get_mut(1) {
+                *of = cast(std::mem::take(of), DataType::Timestamp(TimeUnit::Microsecond, None));
+            }
+            Transformed::yes(Expr::ScalarFunction(function))
         }
         // The planner would cast it later, and know only then how many places the result has.
         Expr::ScalarFunction(mut round)
@@ -399,6 +409,10 @@ fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
 
 fn is_decimal(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| data_type.is_decimal())
+}
+
+fn is_date(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Date32)
 }
 
 fn is_bool(expr: &Expr, schema: &DFSchema) -> bool {

@@ -65,6 +65,7 @@ use crate::{
     system,
     timestamps::{self, Seconds},
     top::FuseTop,
+    truncated::{self, Truncated},
     wanted::wanted,
     write::{Effect, Rewritten},
 };
@@ -111,6 +112,8 @@ impl Base {
                 *function = Arc::new(around::<Bounded>(Arc::clone(function)));
             } else if function.name() == timestamps::OF_SECONDS {
                 *function = Arc::new(around::<Seconds>(Arc::clone(function)));
+            } else if function.name() == truncated::NAME {
+                *function = Arc::new(around::<Truncated>(Arc::clone(function)));
             } else if checked::MAKERS.contains(&function.name()) {
                 *function = Arc::new(around::<Within>(Arc::clone(function)));
             } else if places::NAMES.contains(&function.name()) {
