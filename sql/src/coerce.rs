@@ -37,6 +37,22 @@ pub(crate) fn timestamp_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     (has_timestamp && !is_one).then_some(DataType::Timestamp(TimeUnit::Microsecond, None))
 }
 
+/// Makes timestamps of the literal texts that meet timestamps of one type: the planner's would be of nanoseconds.
+pub(crate) fn texts_as_timestamps(sides: &mut [&mut Expr], types: &[DataType]) -> bool {
+    let is_text = |side: &Expr| matches!(side, Expr::Literal(value, _) if value.data_type().is_string());
+    let mut others = types.iter().filter(|data_type| !data_type.is_null() && !data_type.is_string());
+    let Some(timestamp @ DataType::Timestamp(TimeUnit::Microsecond, _)) = others.next() else { return false };
+    if others.any(|other| other != timestamp) {
+        return false;
+    }
+    let mut changed = false;
+    for side in sides.iter_mut().filter(|side| is_text(side)) {
+        **side = cast(std::mem::take(&mut **side), timestamp.clone());
+        changed = true;
+    }
+    changed
+}
+
 /// Casts those of some expressions whose types are such ones, and not this one already; whether there were any.
 pub(crate) fn cast_those(
     sides: &mut [&mut Expr],

@@ -489,12 +489,15 @@ fn truth(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     true
 }
 
-/// Makes the decimals among expressions floats, where there is a float among them, and dates timestamps, where there is one.
+/// Makes the decimals among expressions floats, where there is a float among them, and dates and literal texts timestamps, where
+/// there is one.
 fn meet(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let types: Vec<_> = sides.iter().map(|side| side.get_type(schema).unwrap_or(DataType::Null)).collect();
     if let Some(float) = coerce::float_of(types.iter()) {
         return coerce::cast_those(sides, &types, &float, DataType::is_decimal);
     }
-    let Some(timestamp) = coerce::timestamp_of(types.iter()) else { return false };
+    let Some(timestamp) = coerce::timestamp_of(types.iter()) else {
+        return coerce::texts_as_timestamps(sides, &types);
+    };
     coerce::cast_those(sides, &types, &timestamp, |data_type| !data_type.is_null())
 }
