@@ -8,6 +8,7 @@ mod comprehensions;
 mod distinct;
 mod exprs;
 mod fetch;
+mod grouping;
 mod quantified;
 mod selects;
 pub(crate) mod signs;

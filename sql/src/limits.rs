@@ -108,6 +108,8 @@ pub const TURN: Duration = Duration::from_millis(5);
 
 /// What a table of hashes takes for an entry beside its key and its value.
 pub const MODE_ENTRY_BYTES: usize = 8;
+/// Sets of keys that GROUPING SETS, ROLLUP and CUBE of a query stand for, as in PostgreSQL: CUBE has 12 keys.
+pub const SETS: usize = 4096;
 /// Columns that SUMMARIZE asks about by one query: nine are answered for each of them, of at most 1,024.
 pub const SUMMARIZED_AT_ONCE: usize = 100;
 /// Nodes of what is made of a correlated subquery: one within another has what is around it in it more than once.

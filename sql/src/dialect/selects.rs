@@ -14,7 +14,7 @@ use datafusion::sql::{
 use super::{
     asof, calls,
     exprs::{arguments, bare},
-    quantified, using,
+    grouping, quantified, using,
 };
 use crate::{
     error::{Error, Result},
@@ -222,12 +222,7 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
     using::rewrite(select)?;
     select.from.iter_mut().try_for_each(joins)?;
     calls::check_levels(select)?;
-    if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
-        let sets = |key: &Expr| matches!(key, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
-        if keys.iter().any(sets) && keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
-            return Err(Error::unsupported("GROUPING SETS, ROLLUP or CUBE beside a list in parentheses"));
-        }
-    }
+    grouping::check(select)?;
     if let Some(condition) = &mut select.selection {
         quantified::rows_in(condition)?;
     }
