@@ -4,6 +4,7 @@
 pub(crate) mod aliases;
 mod asof;
 mod calls;
+mod casts;
 mod comprehensions;
 mod distinct;
 mod exprs;
@@ -20,9 +21,12 @@ mod words;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment,
-    ObjectName, Select, TableFactor, UnaryOperator, Value, VisitMut as _, VisitorMut,
+use datafusion::sql::{
+    parser::Statement,
+    sqlparser::ast::{
+        self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment,
+        ObjectName, Select, TableFactor, UnaryOperator, Value, VisitMut as _, VisitorMut,
+    },
 };
 
 use crate::{
@@ -30,6 +34,7 @@ use crate::{
     interval, limits,
     names::{self, Meant},
 };
+pub(crate) use casts::name_casts;
 pub(crate) use distinct::distinct_on;
 pub(crate) use exprs::{literal, stored_text};
 pub(crate) use selects::{expand_using, name_apart, name_ordered};
@@ -78,6 +83,15 @@ const UNORDERED: [&str; 24] = [
     "var_samp",
     "variance",
 ];
+
+/// The statement that is planned: of EXPLAIN the one that is explained; `None`: it is none of the parser's.
+pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
+    match statement {
+        Statement::Explain(explain) => inner(&mut explain.statement),
+        Statement::Statement(statement) => Some(statement),
+        _ => None,
+    }
+}
 
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {

@@ -11,6 +11,8 @@ use datafusion::{
     logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder},
 };
 
+use crate::sets::has_sets;
+
 /// Such a column's name, with its number among the keys.
 const KEY: &str = "basalt_key";
 
@@ -29,7 +31,7 @@ pub(crate) fn as_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// The expressions among the keys of an aggregate's grouping sets, each once.
 fn keys(aggregate: &Aggregate) -> Vec<Expr> {
     let mut keys: Vec<Expr> = Vec::new();
-    if !aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_))) {
+    if !has_sets(aggregate) {
         return keys;
     }
     for key in &aggregate.group_expr {

@@ -2,7 +2,7 @@
 //! are one column to it, and a statement with both is refused. Where it is, its casts are planned once more in a function
 //! that tells its name, which is gone again before anything else looks at the plan.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::collections::HashMap;
 
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
@@ -11,15 +11,12 @@ use datafusion::{
         ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
         Signature, Volatility,
     },
-    sql::{
-        parser::Statement,
-        sqlparser::ast::{self, Select, SelectItem, VisitMut as _, VisitorMut},
-    },
 };
 
 use crate::error::Error;
 
-const NAME: &str = "basalt_named";
+/// The function's name.
+pub(crate) const NAME: &str = "basalt_named";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Named {
@@ -86,72 +83,4 @@ pub(crate) fn told_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(plan)
-}
-
-/// Gives the casts of a statement names. `outer`: also where one is all that is selected as a column, whose name may be known
-/// further out.
-pub(crate) fn casts(statement: &mut Statement, outer: bool) {
-    let statement = match statement {
-        Statement::Explain(explain) => return casts(&mut explain.statement, outer),
-        Statement::Statement(statement) => statement,
-        _ => return,
-    };
-    let _ = statement.visit(&mut Casts { outer });
-}
-
-struct Casts {
-    outer: bool,
-}
-
-impl VisitorMut for Casts {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
-        if matches!(expr, ast::Expr::Cast { .. }) {
-            let cast = std::mem::replace(expr, ast::Expr::value(ast::Value::Null));
-            *expr = call(cast);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if !self.outer {
-            for item in &mut select.projection {
-                let SelectItem::UnnamedExpr(expr) = item else { continue };
-                if let Some(cast) = called(expr) {
-                    *expr = cast;
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn call(argument: ast::Expr) -> ast::Expr {
-    let arguments = ast::FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))],
-        clauses: Vec::new(),
-    };
-    ast::Expr::Function(ast::Function {
-        name: ast::ObjectName::from(vec![ast::Ident::new(NAME)]),
-        uses_odbc_syntax: false,
-        parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(arguments),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
-/// What such a call is of.
-fn called(expr: &ast::Expr) -> Option<ast::Expr> {
-    let ast::Expr::Function(function) = expr else { return None };
-    let ast::FunctionArguments::List(list) = &function.args else { return None };
-    let is_named = function.name.0.len() == 1 && function.name.to_string() == NAME;
-    match list.args.as_slice() {
-        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(inner))] if is_named => Some(inner.clone()),
-        _ => None,
-    }
 }

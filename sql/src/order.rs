@@ -19,7 +19,10 @@ use datafusion::{
     },
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    dialect,
+    error::{Error, Result},
+};
 
 /// The names of the columns of tables.
 type Tables = BTreeMap<String, Vec<String>>;
@@ -29,11 +32,7 @@ type Tables = BTreeMap<String, Vec<String>>;
 /// # Errors
 /// What orders nothing: a constant that is not the number of a column.
 pub(crate) async fn by_columns(session: &SessionState, statement: &mut Statement) -> Result<()> {
-    let statement = match statement {
-        Statement::Explain(explain) => &mut *explain.statement,
-        other => other,
-    };
-    let Statement::Statement(statement) = statement else { return Ok(()) };
+    let Some(statement) = dialect::inner(statement) else { return Ok(()) };
     let mut asked = Asked::default();
     if let ControlFlow::Break(error) = statement.visit(&mut asked) {
         return Err(error);

@@ -36,7 +36,8 @@ impl AnalyzerRule for KeysApart {
     }
 }
 
-fn has_sets(aggregate: &Aggregate) -> bool {
+/// Whether an aggregate has grouping sets.
+pub(crate) fn has_sets(aggregate: &Aggregate) -> bool {
     aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)))
 }
 

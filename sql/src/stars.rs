@@ -36,11 +36,7 @@ type Column = (Option<String>, String);
 /// # Errors
 /// What stands for none, or for columns that cannot be told.
 pub(crate) async fn expand(session: &SessionState, statement: &mut Statement) -> Result<()> {
-    let statement = match statement {
-        Statement::Explain(explain) => &mut *explain.statement,
-        other => other,
-    };
-    let Statement::Statement(statement) = statement else { return Ok(()) };
+    let Some(statement) = dialect::inner(statement) else { return Ok(()) };
     for _ in 0..limits::STARS {
         let mut next = Next { with: Vec::new(), found: None };
         let _ = statement.visit(&mut next);

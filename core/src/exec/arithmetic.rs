@@ -20,7 +20,7 @@ pub(super) enum Side<T> {
 }
 
 impl<T: Copy> Side<T> {
-    fn get(&self, row: usize) -> T {
+    pub(super) fn get(&self, row: usize) -> T {
         match self {
             Self::Many(values) => values[row],
             Self::One(value) => *value,

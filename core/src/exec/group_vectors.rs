@@ -2,6 +2,7 @@
 //! an error, is left to the values of each group.
 
 use super::{
+    arithmetic::Side,
     groups::Groups,
     vector::{Data, Vector, intersect},
 };
@@ -19,11 +20,11 @@ use crate::{
 
 /// Some groups of a plan, and their keys.
 pub(super) struct GroupVectors<'g, 'q> {
-    pub(super) slots: &'g Slots,
-    pub(super) groups: &'g Groups<'q>,
-    pub(super) shown: &'g [u32],
+    slots: &'g Slots,
+    groups: &'g Groups<'q>,
+    shown: &'g [u32],
     /// The keys of each column, and which of them are not null.
-    pub(super) keys: &'g [(Vec<i64>, Vec<u64>)],
+    keys: &'g [(Vec<i64>, Vec<u64>)],
 }
 
 impl<'g, 'q> GroupVectors<'g, 'q> {
@@ -52,10 +53,10 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
                 }
                 let (left, right) = (self.eval(left)?, self.eval(right)?);
                 let valid = intersect(left.valid, right.valid);
-                let valid_words = valid.as_deref();
+                let sides = (left.data, right.data);
                 let data = match data_type {
-                    DataType::Int64 => self.ints(*op, &left.data, &right.data, valid_words)?,
-                    DataType::Float64 => self.floats(*op, &left.data, &right.data, valid_words)?,
+                    DataType::Int64 => self.ints(*op, sides, valid.as_deref())?,
+                    DataType::Float64 => self.floats(*op, sides, valid.as_deref())?,
                     _ => return None,
                 };
                 Some(Vector::new(data, valid))
@@ -67,8 +68,7 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
     fn ints(
         &self,
         op: ArithmeticOp,
-        left: &Data<'_>,
-        right: &Data<'_>,
+        sides: (Data<'static>, Data<'static>),
         valid: Option<&[u64]>,
     ) -> Option<Data<'static>> {
         let of: fn(i64, i64) -> Option<i64> = match op {
@@ -77,55 +77,53 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
             ArithmeticOp::Multiply => i64::checked_mul,
             ArithmeticOp::Divide => return None,
         };
-        let (left, right) = (int_of(left)?, int_of(right)?);
-        let row = |row: usize| match selects(valid, row) {
-            true => of(left(row), right(row)),
-            false => Some(0),
-        };
-        (0..self.shown.len()).map(row).collect::<Option<Vec<_>>>().map(Data::Ints)
+        self.combined(ints_of(sides.0)?, ints_of(sides.1)?, valid, of).map(Data::Ints)
     }
 
     fn floats(
         &self,
         op: ArithmeticOp,
-        left: &Data<'_>,
-        right: &Data<'_>,
+        sides: (Data<'static>, Data<'static>),
         valid: Option<&[u64]>,
     ) -> Option<Data<'static>> {
-        let (left, right) = (float_of(left)?, float_of(right)?);
+        let of = |a, b| value::float_arithmetic(op, a, b).ok();
+        self.combined(floats_of(sides.0)?, floats_of(sides.1)?, valid, of).map(Data::Floats)
+    }
+
+    /// `of` each pair that is not null; `None`: it is of one of them.
+    fn combined<T: Copy + Default>(
+        &self,
+        left: Side<T>,
+        right: Side<T>,
+        valid: Option<&[u64]>,
+        of: impl Fn(T, T) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let row = |row: usize| match selects(valid, row) {
-            true => value::float_arithmetic(op, left(row), right(row)).ok(),
-            false => Some(0.0),
+            true => of(left.get(row), right.get(row)),
+            false => Some(T::default()),
         };
-        (0..self.shown.len()).map(row).collect::<Option<Vec<_>>>().map(Data::Floats)
+        (0..self.shown.len()).map(row).collect()
     }
 }
 
-/// The integer of a row.
-fn int_of<'d>(data: &'d Data<'_>) -> Option<Box<dyn Fn(usize) -> i64 + 'd>> {
+fn ints_of(data: Data<'static>) -> Option<Side<i64>> {
     match data {
-        Data::Ints(ints) => Some(Box::new(|row| ints[row])),
-        Data::One(Value::Int(value)) => {
-            let value = i64::try_from(*value).ok()?;
-            Some(Box::new(move |_| value))
-        }
+        Data::Ints(ints) => Some(Side::Many(ints)),
+        Data::One(Value::Int(value)) => i64::try_from(value).ok().map(Side::One),
         _ => None,
     }
 }
 
-/// The number of a row as a float.
+/// Numbers as floats.
 #[allow(clippy::cast_precision_loss, reason = "the nearest float is meant")]
-fn float_of<'d>(data: &'d Data<'_>) -> Option<Box<dyn Fn(usize) -> f64 + 'd>> {
-    match data {
-        Data::Ints(ints) => Some(Box::new(|row| ints[row] as f64)),
-        Data::UInts(uints) => Some(Box::new(|row| uints[row] as f64)),
-        Data::Floats(floats) => Some(Box::new(|row| floats[row])),
-        Data::One(value) => {
-            let value = value.to_f64()?;
-            Some(Box::new(move |_| value))
-        }
-        Data::Texts(_) => None,
-    }
+fn floats_of(data: Data<'static>) -> Option<Side<f64>> {
+    Some(match data {
+        Data::Ints(ints) => Side::Many(ints.into_iter().map(|int| int as f64).collect()),
+        Data::UInts(uints) => Side::Many(uints.into_iter().map(|uint| uint as f64).collect()),
+        Data::Floats(floats) => Side::Many(floats),
+        Data::One(value) => Side::One(value.to_f64()?),
+        Data::Texts(_) => return None,
+    })
 }
 
 /// Values of a type that is no text.

@@ -157,18 +157,15 @@ fn header_of(splitter: &mut Splitter<Bounded>) -> Result<Vec<String>> {
             Error::invalid(format!("line {line} of the file: {message}"))
         }
     };
-    while splitter.next(&mut record).map_err(wrong)? {
-        if record.is_blank {
-            continue;
-        }
-        let name = |name: &[u8]| {
-            let name =
-                std::str::from_utf8(name).map_err(|_| Error::invalid("the header of the file is not UTF-8"));
-            name.map(|name| name.trim().to_owned())
-        };
-        return record.fields().map(name).collect();
+    if !splitter.next_filled(&mut record).map_err(wrong)? {
+        return Err(Error::invalid("the file is empty: not even a header"));
     }
-    Err(Error::invalid("the file is empty: not even a header"))
+    let name = |name: &[u8]| {
+        let name =
+            std::str::from_utf8(name).map_err(|_| Error::invalid("the header of the file is not UTF-8"));
+        name.map(|name| name.trim().to_owned())
+    };
+    record.fields().map(name).collect()
 }
 
 /// A file of which only so much is read for one batch: a field that never ends is an error.

@@ -13,11 +13,7 @@ use datafusion::sql::{
 
 /// Puts what a name of the select list stands for into the place where no column has it; whether there was one.
 pub(crate) fn resolve(statement: &mut Statement, place: Location) -> bool {
-    let statement = match statement {
-        Statement::Explain(explain) => return resolve(&mut explain.statement, place),
-        Statement::Statement(statement) => statement,
-        _ => return false,
-    };
+    let Some(statement) = super::inner(statement) else { return false };
     let mut aliases = Aliases { place, known: Vec::new(), found: false };
     let _ = statement.visit(&mut aliases);
     aliases.found

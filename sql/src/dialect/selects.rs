@@ -14,7 +14,7 @@ use datafusion::sql::{
 use super::{
     asof, calls,
     exprs::{arguments, bare},
-    grouping, quantified, using,
+    grouping, inner, quantified, using,
 };
 use crate::{
     error::{Error, Result},
@@ -250,8 +250,7 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
                 let renamed = renamed && !has_columns(item);
                 if quantified::counted(item)? || renamed {
                     let SelectItem::UnnamedExpr(expr) = item else { continue };
-                    let alias = Ident::with_quote('"', short_name(name));
-                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                    *item = called(expr.clone(), name);
                 }
             }
             SelectItem::ExprWithAlias { .. } => {
@@ -279,13 +278,14 @@ fn short_name(mut name: String) -> String {
     name
 }
 
+/// An expression of a select list with a name, of which there is no more than fits one.
+fn called(expr: Expr, name: String) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', short_name(name)) }
+}
+
 /// Gives columns of one list names of their own where they would have the same.
 pub(crate) fn name_apart(statement: &mut Statement) {
-    let statement = match statement {
-        Statement::Explain(explain) => return name_apart(&mut explain.statement),
-        Statement::Statement(statement) => statement,
-        _ => return,
-    };
+    let Some(statement) = inner(statement) else { return };
     let _ = statement.visit(&mut Apart);
 }
 
@@ -310,8 +310,7 @@ impl VisitorMut for Apart {
                 SelectItem::ExprWithAlias { alias, .. } => (None, Some(alias.value.clone())),
                 _ => continue,
             };
-            let mut name = name.unwrap_or_default();
-            name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+            let mut name = short_name(name.unwrap_or_default());
             let times = known.entry(name.clone()).or_default();
             *times += 1;
             if *times > 1 || all {
@@ -334,11 +333,7 @@ impl VisitorMut for Apart {
 
 /// Names what a statement orders by the number of: above groups the planner finds no other column.
 pub(crate) fn name_ordered(statement: &mut Statement) {
-    let statement = match statement {
-        Statement::Explain(explain) => return name_ordered(&mut explain.statement),
-        Statement::Statement(statement) => statement,
-        _ => return,
-    };
+    let Some(statement) = inner(statement) else { return };
     let _ = statement.visit(&mut Ordered);
 }
 
@@ -366,10 +361,7 @@ impl VisitorMut for Ordered {
             if let SelectItem::UnnamedExpr(expr) = item
                 && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
             {
-                let mut name = expr.to_string();
-                name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
-                let alias = Ident::with_quote('"', name);
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                *item = called(expr.clone(), expr.to_string());
             }
         }
         ControlFlow::Continue(())

@@ -4,38 +4,41 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::{
     parser::Statement,
-    sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut as _, VisitorMut},
+    sqlparser::ast::{Expr, UnaryOperator, VisitMut as _, VisitorMut},
 };
 
-use super::exprs::is_interval;
+use super::{
+    exprs::{is_interval, parsed},
+    inner,
+};
+use crate::error::{Error, Result};
 
 /// Makes differences from 0 of signs.
-pub(crate) fn as_differences(statement: &mut Statement) {
-    let statement = match statement {
-        Statement::Explain(explain) => return as_differences(&mut explain.statement),
-        Statement::Statement(statement) => statement,
-        _ => return,
-    };
-    let _ = statement.visit(&mut Signs);
+///
+/// # Errors
+/// None but a bug.
+pub(crate) fn as_differences(statement: &mut Statement) -> Result<()> {
+    let Some(statement) = inner(statement) else { return Ok(()) };
+    match statement.visit(&mut Signs) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 struct Signs;
 
 impl VisitorMut for Signs {
-    type Break = ();
+    type Break = Error;
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = expr
-            && !matches!(**inner, Expr::Value(_))
-            && !is_interval(inner)
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: of } = expr
+            && !matches!(**of, Expr::Value(_))
+            && !is_interval(of)
         {
-            let inner = std::mem::replace(&mut **inner, Expr::value(Value::Null));
-            let difference = Expr::BinaryOp {
-                left: Box::new(Expr::value(Value::Number("0".to_owned(), false))),
-                op: BinaryOperator::Minus,
-                right: Box::new(inner),
-            };
-            *expr = Expr::Nested(Box::new(difference));
+            match parsed("(0 - $1)", std::slice::from_ref(&**of), &mut 0) {
+                Ok(difference) => *expr = difference,
+                Err(error) => return ControlFlow::Break(error),
+            }
         }
         ControlFlow::Continue(())
     }

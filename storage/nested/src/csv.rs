@@ -169,6 +169,19 @@ impl<R: Read> Splitter<R> {
         self.read - (self.end - self.start) as u64
     }
 
+    /// Reads the next record that is no empty line, such as a header behind some; `false` at the end of the input.
+    ///
+    /// # Errors
+    /// The input cannot be read, or is no CSV.
+    pub fn next_filled(&mut self, record: &mut Record) -> Result<bool, Failure> {
+        while self.next(record)? {
+            if !record.is_blank {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads the next record; `false` at the end of the input.
     ///
     /// # Errors

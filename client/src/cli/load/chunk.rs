@@ -2,11 +2,6 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use super::options::Options;
-use crate::{
-    text::{parse_hex, parse_time_of_day, parse_wide_decimal},
-    types::type_name,
-};
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, RecordBatch,
     builder::{BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder},
@@ -19,6 +14,12 @@ use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use basalt_nested::{
     csv::{Kind, Record, shown},
     says_infinity,
+};
+
+use super::options::Options;
+use crate::{
+    text::{parse_hex, parse_time_of_day, parse_wide_decimal},
+    types::type_name,
 };
 
 /// Rows parsed at a time.

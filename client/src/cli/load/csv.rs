@@ -5,10 +5,11 @@
 
 use std::{cell::Cell, io::Read, rc::Rc};
 
-use super::{names, options::Options, source::InputFile};
-use crate::cli::CliError;
 use arrow_schema::Schema;
 use basalt_nested::csv::{Failure, Record, Splitter, shown};
+
+use super::{names, options::Options, source::InputFile};
+use crate::cli::CliError;
 
 /// The header of a file, or `None` where it has none.
 pub(super) fn header(
@@ -61,10 +62,7 @@ impl<'a> Records<'a> {
         let splitter = Splitter::new(input, file.delimiter).map_err(|e| file.error(e))?;
         let (columns, renamed, record) = (Vec::new(), Vec::new(), Record::default());
         let mut records = Self { file, splitter, bytes, columns, renamed, record, ahead: false };
-        let mut found = records.read()?;
-        while options.has_header && found && records.record.is_blank {
-            found = records.read()?;
-        }
+        let found = records.read(!options.has_header)?;
         if options.has_header && !found {
             return Err(file.error("it is empty: not even a header"));
         }
@@ -95,11 +93,7 @@ impl<'a> Records<'a> {
     /// The next record; the inner error is of a row that has another number of fields. In a file of one column a line
     /// without a character is a row, as is everything else that has one field.
     pub(super) fn next(&mut self) -> Result<Option<Result<&Record, String>>, CliError> {
-        let mut found = std::mem::take(&mut self.ahead) || self.read()?;
-        while found && self.record.is_blank && self.columns.len() > 1 {
-            found = self.read()?;
-        }
-        if !found {
+        if !std::mem::take(&mut self.ahead) && !self.read(self.columns.len() <= 1)? {
             return Ok(None);
         }
         let (fields, columns) = (self.record.len(), self.columns.len());
@@ -110,8 +104,11 @@ impl<'a> Records<'a> {
         }))
     }
 
-    fn read(&mut self) -> Result<bool, CliError> {
-        self.splitter.next(&mut self.record).map_err(|failure| match failure {
+    /// Reads the next record, which may be a line without a character, or the next other one.
+    fn read(&mut self, may_be_blank: bool) -> Result<bool, CliError> {
+        let (splitter, record) = (&mut self.splitter, &mut self.record);
+        let found = if may_be_blank { splitter.next(record) } else { splitter.next_filled(record) };
+        found.map_err(|failure| match failure {
             Failure::Read(error) => self.file.error(error),
             Failure::Malformed { line, field, message } => {
                 let numbered = || format!(" column {}", field + 1);

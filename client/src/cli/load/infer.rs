@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use arrow_schema::{DataType, Field, TimeUnit};
+use basalt_nested::{csv::Kind, says_infinity};
+
 use super::{
     FileFormat,
     options::Options,
@@ -13,8 +16,6 @@ use crate::{
     text::parse_time_of_day,
     types::{MAX_DECIMAL_DIGITS, timestamp_type, type_name},
 };
-use arrow_schema::{DataType, Field, TimeUnit};
-use basalt_nested::{csv::Kind, says_infinity};
 
 /// After so many values of a type, one that is of none is rather a mistake.
 const MANY: u64 = 100;

@@ -13,12 +13,13 @@ use std::{
     rc::Rc,
 };
 
-use super::{names, source::InputFile};
-use crate::cli::CliError;
 use basalt_nested::csv::{BOM, BUFFER_BYTES, Kind, RECORD_BYTES, Record, shown};
 use memchr::{memchr_iter, memchr2};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::{names, source::InputFile};
+use crate::cli::CliError;
 
 /// How deep a row may nest.
 const MAX_DEPTH: u32 = 128;

@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, SchemaRef};
+use basalt_nested::csv::Record;
+
 use super::{
     FileFormat,
     chunk::Chunk,
@@ -11,9 +15,6 @@ use super::{
     source::InputFile,
 };
 use crate::cli::CliError;
-use arrow_array::RecordBatch;
-use arrow_schema::{Field, SchemaRef};
-use basalt_nested::csv::Record;
 
 /// The records of a file of texts.
 pub(super) enum Records<'a> {

@@ -4,10 +4,12 @@
 //! the one that makes more fields, then the one that the extension says. Where none makes more than one field, it is
 //! the one of the extension.
 
+use std::io::{Cursor, Read as _};
+
+use basalt_nested::csv::{Record, Splitter};
+
 use super::source::InputFile;
 use crate::cli::CliError;
-use basalt_nested::csv::{Record, Splitter};
-use std::io::{Cursor, Read as _};
 
 const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// What is looked at.

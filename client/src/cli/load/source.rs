@@ -10,14 +10,15 @@ use std::{
     sync::Arc,
 };
 
-use super::{FileFormat, columnar, csv, infer, names, options::Options, rows, rows::Told, sniff, widen};
-use crate::cli::CliError;
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
 use basalt_nested::csv::BUFFER_BYTES;
 use flate2::bufread::MultiGzDecoder;
 use tempfile::TempPath;
 use tokio::sync::mpsc;
+
+use super::{FileFormat, columnar, csv, infer, names, options::Options, rows, rows::Told, sniff, widen};
+use crate::cli::CliError;
 
 /// What a file says, and how many of its bytes were read for that.
 type Opened = (Box<dyn io::Read>, Rc<Cell<u64>>);

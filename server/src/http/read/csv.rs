@@ -35,14 +35,9 @@ impl Csv {
     /// The columns of a table are found whatever the case of their letters.
     pub(super) fn begin(start: &[u8], table: &Schema) -> Result<Option<Self>> {
         let start = start.strip_prefix(BOM).unwrap_or(start);
-        let (mut splitter, mut record) = (splitter(start, 1), Record::default());
-        loop {
-            if !splitter.next(&mut record).map_err(|failure| told(failure, &[]))? {
-                return Ok(None);
-            }
-            if !record.is_blank {
-                break;
-            }
+        let (mut splitter, mut record) = (splitter(start, start.len(), 1), Record::default());
+        if !splitter.next_filled(&mut record).map_err(|failure| told(failure, &[]))? {
+            return Ok(None);
         }
         if record.len() > MAX_COLUMNS {
             return Err(invalid(format!("{} columns; the limit is {MAX_COLUMNS}", record.len())));
@@ -82,7 +77,7 @@ impl Csv {
 
     /// The records of two slices, one behind the other, which end with a record.
     fn records(&mut self, before: &[u8], whole: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let mut splitter = splitter(before.chain(whole), self.line);
+        let mut splitter = splitter(before.chain(whole), before.len() + whole.len(), self.line);
         let mut record = Record::default();
         while splitter.next(&mut record).map_err(|failure| told(failure, &self.fields))? {
             if let Err(wrong) = self.texts.push(&record) {
@@ -112,8 +107,9 @@ impl Csv {
     }
 }
 
-fn splitter<R: std::io::Read>(input: R, line: u64) -> Splitter<R> {
-    Splitter::behind(input, DELIMITER, line, limits::CSV_HEADER_BYTES)
+/// Of so many bytes, which are a message of a body: mostly they are fewer than a splitter reads at a time.
+fn splitter<R: std::io::Read>(input: R, bytes: usize, line: u64) -> Splitter<R> {
+    Splitter::behind(input, DELIMITER, line, bytes.min(limits::CSV_HEADER_BYTES))
 }
 
 fn told(failure: Failure, fields: &[Field]) -> crate::status::RequestError {
