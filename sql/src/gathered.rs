@@ -3,9 +3,11 @@
 
 mod binned;
 mod continuous;
+mod frame;
 mod mode;
 mod moments;
 pub(crate) mod moving;
+mod pairs;
 mod quantile;
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
@@ -93,7 +95,7 @@ pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
         let signature = Signature::user_defined(Volatility::Immutable);
         AggregateUDF::from(Gathered { kind, name, aliases, signature })
     });
-    ours.chain(continuous::all())
+    ours.chain(continuous::all()).chain(pairs::all())
 }
 
 impl Gathered {
@@ -161,7 +163,7 @@ impl AggregateUDFImpl for Gathered {
                 Ok(vec![value.clone(), lists::list_type(value.clone())])
             }
             (Kind::Quantile, [value, shares])
-                if lists::item(shares).is_some_and(|item| item.is_numeric()) =>
+                if lists::item(shares).is_some_and(|item| item.is_numeric() || item.is_null()) =>
             {
                 Ok(vec![value.clone(), lists::list_type(DataType::Float64)])
             }
@@ -233,16 +235,8 @@ impl AggregateUDFImpl for Gathered {
             return Ok(Box::new(binned::Binned::new(&bounds, data_type, is_exact)?));
         }
         let (shares, is_list) = self.shares(&args)?;
-        let is_distinct = args.is_distinct;
-        Ok(Box::new(Values {
-            kind: self.kind,
-            shares,
-            is_list,
-            is_distinct,
-            data_type,
-            values: Vec::new(),
-            bytes: 0,
-        }))
+        let (kind, is_distinct) = (self.kind, args.is_distinct);
+        Ok(Box::new(Values { kind, shares, is_list, is_distinct, data_type, values: Vec::new(), bytes: 0 }))
     }
 
     fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
@@ -289,9 +283,27 @@ struct Values {
 }
 
 impl Values {
+    /// What is at one share of them.
+    fn of_share(share: f64, data_type: DataType, is_distinct: bool) -> Self {
+        let (kind, shares, is_list) = (Kind::Quantile, vec![share], false);
+        Self { kind, shares, is_list, is_distinct, data_type, values: Vec::new(), bytes: 0 }
+    }
+
+    /// The value as which it is counted: there is one zero, and one that is no number.
+    fn counted(&self, value: ScalarValue) -> ScalarValue {
+        match value {
+            ScalarValue::Float64(Some(float))
+                if self.is_distinct || matches!(self.kind, Kind::Mode | Kind::Entropy | Kind::Histogram) =>
+            {
+                ScalarValue::Float64(Some(if float.is_nan() { f64::NAN } else { float + 0.0 }))
+            }
+            value => value,
+        }
+    }
+
     fn take(&mut self, array: &ArrayRef) -> Result<()> {
         for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
-            let value = ScalarValue::try_from_array(array, row)?.compacted();
+            let value = self.counted(ScalarValue::try_from_array(array, row)?.compacted());
             self.bytes += value.size() - size_of::<ScalarValue>();
             self.values.push(value);
         }

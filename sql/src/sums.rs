@@ -22,7 +22,7 @@ use datafusion::{
     },
 };
 
-use crate::error::Error;
+use crate::{error::Error, gathered::moving};
 
 /// `sum` or `avg`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,6 +152,14 @@ impl AggregateUDFImpl for Sums {
         Ok(Box::new(One { groups: Groups::new(total), distinct }))
     }
 
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let is_float = *args.expr_fields[0].data_type() == DataType::Float64;
+        match is_float && !args.is_distinct {
+            true => Ok(moving::sums(self.is_average)),
+            false => self.accumulator(args),
+        }
+    }
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let total = self.total(args.input_fields[0].data_type())?;
         let state = total.kind.state_type();
@@ -252,21 +260,15 @@ impl Groups {
         Ok(())
     }
 
+    /// Takes values away again, which leaves what there was if they are exact.
     fn subtract(&mut self, array: &ArrayRef) -> Result<()> {
-        match self.values(array) {
-            Values::Floats(values) => {
-                for row in (0..values.len()).filter(|row| values.is_valid(*row)) {
-                    self.floats[0] -= values.value(row);
-                    self.counts[0] -= 1;
-                }
-            }
-            Values::Exact(values, array) => {
-                for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
-                    let rest = self.exact[0].checked_sub(values[row]);
-                    self.exact[0] = rest.ok_or_else(|| overflow(&self.total.kind.sum_type()))?;
-                    self.counts[0] -= 1;
-                }
-            }
+        let Values::Exact(values, array) = self.values(array) else {
+            return Err(Error::Internal("a float is subtracted from a sum".to_owned()).into());
+        };
+        for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
+            let rest = self.exact[0].checked_sub(values[row]);
+            self.exact[0] = rest.ok_or_else(|| overflow(&self.total.kind.sum_type()))?;
+            self.counts[0] -= 1;
         }
         Ok(())
     }
@@ -499,7 +501,7 @@ impl Accumulator for One {
     }
 
     fn supports_retract_batch(&self) -> bool {
-        self.distinct.is_none()
+        self.distinct.is_none() && !self.groups.total.kind.is_float()
     }
 }
 

@@ -9,8 +9,8 @@ use datafusion::{
     functions::expr_fn::encode,
     functions_aggregate::min_max::{max_udaf, min_udaf},
     logical_expr::{
-        Expr, ExprSchemable as _, WindowFunctionDefinition,
-        expr::{NullTreatment, WindowFunction},
+        Expr, ExprSchemable as _, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+        expr::{NullTreatment, Sort, WindowFunction},
         lit,
     },
 };
@@ -32,6 +32,14 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
     let moves = !of.params.window_frame.start_bound.is_unbounded();
     if moves && ["bit_xor", "bit_and", "bit_or"].contains(&&*name) {
         return Err(Error::unsupported(format!("{name} over a frame whose start moves")).into());
+    }
+    let is_range = of.params.window_frame.units == WindowFrameUnits::Range;
+    let is_offset = [&of.params.window_frame.start_bound, &of.params.window_frame.end_bound].into_iter().any(
+        |bound| matches!(bound, WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) if !by.is_null()),
+    );
+    let of_bytes = |sort: &Sort| sort.expr.get_type(schema).is_ok_and(|data_type| data_type.is_binary());
+    if is_range && is_offset && of.params.order_by.iter().any(of_bytes) {
+        return Err(Error::unsupported("a range with an offset in the order of bytes").into());
     }
     let ignores = of.params.null_treatment == Some(NullTreatment::IgnoreNulls);
     if ignores && ["lag", "lead"].contains(&&*name) && !of.params.args.get(1).is_none_or(is_positive) {
@@ -65,6 +73,7 @@ fn moved(of: &mut WindowFunction, name: &str, schema: &DFSchema) -> bool {
         // False is less than true.
         "bool_and" if is_bool() => min_udaf(),
         "bool_or" if is_bool() => max_udaf(),
+        _ if of.params.distinct => return false,
         name => match moving(name) {
             Some(own) => Arc::new(own),
             None => return false,

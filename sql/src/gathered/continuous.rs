@@ -23,7 +23,7 @@ use datafusion::{
     },
 };
 
-use super::{passing, quantile, shares};
+use super::{Values, passing, quantile, shares};
 use crate::{error::Error, lists};
 
 /// Microseconds, as dates and timestamps are between others.
@@ -128,7 +128,10 @@ impl AggregateUDFImpl for Continuous {
         let share = match types {
             [_] if self.is_median => None,
             [_, share] if !self.is_median && share.is_numeric() => Some(DataType::Float64),
-            [_, shares] if !self.is_median && lists::item(shares).is_some_and(|item| item.is_numeric()) => {
+            [_, shares]
+                if !self.is_median
+                    && lists::item(shares).is_some_and(|item| item.is_numeric() || item.is_null()) =>
+            {
                 Some(lists::list_type(DataType::Float64))
             }
             _ => {
@@ -179,6 +182,15 @@ impl AggregateUDFImpl for Continuous {
         Ok(of_type!(&data_type, one))
     }
 
+    /// One that may be taken values away from again.
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let data_type = args.expr_fields[0].data_type();
+        match has_between(data_type) {
+            true => self.accumulator(args),
+            false => Ok(Box::new(Values::of_share(0.5, data_type.clone(), args.is_distinct))),
+        }
+    }
+
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         has_between(args.expr_fields[0].data_type())
     }
@@ -203,6 +215,11 @@ impl AggregateUDFImpl for Continuous {
 trait Between: ArrowPrimitiveType + std::fmt::Debug {
     /// What is a share (0 to 1) of the way from one value to another that is not less.
     fn between(low: Self::Native, high: Self::Native, share: f64) -> Self::Native;
+
+    /// The value as which it is one of distinct ones.
+    fn distinct(value: Self::Native) -> Self::Native {
+        value
+    }
 }
 
 impl Between for Float64Type {
@@ -213,17 +230,26 @@ impl Between for Float64Type {
             false => low * (1.0 - share) + high * share,
         }
     }
+
+    /// There is one zero, and one that is no number.
+    fn distinct(value: f64) -> f64 {
+        if value.is_nan() { f64::NAN } else { value + 0.0 }
+    }
 }
 
-/// Of whole steps the nearest.
+/// Of whole steps the nearest, of two that are as near the later.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "a step in 2^53 is a microsecond in 285 years, and no step is further than the higher value"
+    reason = "a share that is no half has no more digits than a float, and no step is further than the higher value"
 )]
 fn steps(low: i64, high: i64, share: f64) -> i64 {
     let distance = i128::from(high) - i128::from(low);
-    let step = ((distance as f64 * share).round() as i128).clamp(0, distance);
+    // A half is exact, however far the values are from each other.
+    let step = match share == 0.5 {
+        true => (distance + 1) / 2,
+        false => ((distance as f64 * share).round() as i128).clamp(0, distance),
+    };
     i64::try_from(i128::from(low) + step).unwrap_or(high)
 }
 
@@ -344,6 +370,7 @@ impl Asked {
     /// What is asked of values, of which there is one at least.
     fn of<T: Between>(&self, mut values: Vec<T::Native>, given: &mut Vec<Option<T::Native>>) {
         if self.is_distinct {
+            values.iter_mut().for_each(|value| *value = T::distinct(*value));
             values.sort_unstable_by(|a, b| a.compare(*b));
             values.dedup_by(|a, b| a.compare(*b) == Ordering::Equal);
         }
@@ -500,6 +527,7 @@ mod tests {
         let between = |low, high, share| Decimal128Type::between(low, high, share);
         assert_eq!((between(125, 128, 0.5), between(-3, -3, 0.0)), (1265, -30));
         assert_eq!((steps(-3, 2, 0.5), steps(i64::MIN, i64::MAX, 1.0)), (0, i64::MAX));
+        assert_eq!(steps(-9_007_199_254_740_993, 9_007_199_254_740_997, 0.5), 2);
     }
 
     #[test]

@@ -1,8 +1,6 @@
-//! `stddev` and `variance` over frames whose start moves. What leaves is not subtracted: of large numbers there would be rests
-//! of what is gone, and less than nothing. Values stand in two stacks instead: the older ones know what is told of them and of all
-//! that came after, so that taking one away leaves what is there.
+//! Sums, averages, `stddev` and `variance` of floats over frames whose start moves.
 
-use arrow_array::{Array as _, ArrayRef, cast::AsArray as _, types::Float64Type};
+use arrow_array::{ArrayRef, cast::AsArray as _, types::Float64Type};
 use arrow_schema::{DataType, Field, FieldRef};
 use datafusion::{
     arrow::compute::cast,
@@ -13,36 +11,50 @@ use datafusion::{
     },
 };
 
+use super::frame::{Frame, Summary, Told};
 use crate::error::Error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Sum,
+    Average,
+    /// Of all values that there are, or of a sample.
+    Variance {
+        is_root: bool,
+        is_of_all: bool,
+    },
+}
+
+const ALL: [(&str, &str, Kind); 4] = [
+    ("stddev", "basalt_moving_stddev", Kind::Variance { is_root: true, is_of_all: false }),
+    ("stddev_pop", "basalt_moving_stddev_pop", Kind::Variance { is_root: true, is_of_all: true }),
+    ("var", "basalt_moving_var", Kind::Variance { is_root: false, is_of_all: false }),
+    ("var_pop", "basalt_moving_var_pop", Kind::Variance { is_root: false, is_of_all: true }),
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Moving {
     name: &'static str,
-    /// Whether it is the root.
-    is_root: bool,
-    /// Whether the values are all that there are, and no sample.
-    is_of_all: bool,
+    kind: Kind,
     signature: Signature,
 }
 
-const ALL: [(&str, &str, bool, bool); 4] = [
-    ("stddev", "basalt_moving_stddev", true, false),
-    ("stddev_pop", "basalt_moving_stddev_pop", true, true),
-    ("var", "basalt_moving_var", false, false),
-    ("var_pop", "basalt_moving_var_pop", false, true),
-];
-
 /// The functions.
 pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
-    ALL.into_iter().map(|(_, name, is_root, is_of_all)| {
+    ALL.into_iter().map(|(_, name, kind)| {
         let signature = Signature::numeric(1, Volatility::Immutable);
-        AggregateUDF::from(Moving { name, is_root, is_of_all, signature })
+        AggregateUDF::from(Moving { name, kind, signature })
     })
 }
 
 /// The function that stands in a moving frame for another; `None`: that may stay.
 pub(crate) fn moving(name: &str) -> Option<AggregateUDF> {
     ALL.iter().position(|(of, ..)| *of == name).and_then(|at| all().nth(at))
+}
+
+/// A sum or average of floats in a moving frame.
+pub(crate) fn sums(is_average: bool) -> Box<dyn Accumulator> {
+    Box::new(Frame::new(if is_average { Kind::Average } else { Kind::Sum }))
 }
 
 impl AggregateUDFImpl for Moving {
@@ -59,127 +71,75 @@ impl AggregateUDFImpl for Moving {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if args.is_distinct {
-            return Err(Error::unsupported(format!("{}(DISTINCT) over a frame that moves", self.name)).into());
+        match args.is_distinct {
+            true => Err(Error::Internal(format!("{} of distinct values", self.name)).into()),
+            false => Ok(Box::new(Frame::new(self.kind))),
         }
-        let Self { is_root, is_of_all, .. } = *self;
-        Ok(Box::new(Frame {
-            is_root,
-            is_of_all,
-            older: Vec::new(),
-            newer: Vec::new(),
-            of_newer: Moments::NONE,
-        }))
     }
 
     fn state_fields(&self, _: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let fields = ["count", "mean", "squares"];
-        Ok(fields.into_iter().map(|name| Field::new(name, DataType::Float64, true).into()).collect())
+        Ok(vec![Field::new("value", DataType::Float64, true).into()])
     }
 }
 
-/// How many values there are, their mean, and the sum of the squares of how far they are from it.
+/// How many values there are, their sum, their mean, and the sum of the squares of how far they are from it.
 #[derive(Clone, Copy, Debug)]
 struct Moments {
     count: f64,
+    sum: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Moments {
-    const NONE: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
-
     fn of(value: f64) -> Self {
-        Self { count: 1.0, mean: value, squares: if value.is_finite() { 0.0 } else { f64::NAN } }
+        let squares = if value.is_finite() { 0.0 } else { f64::NAN };
+        Self { count: 1.0, sum: value, mean: value, squares }
     }
+}
 
-    /// Of both together (Chan, Golub, LeVeque 1979).
-    fn with(self, other: Self) -> Self {
+impl Summary for Moments {
+    const NONE: Self = Self { count: 0.0, sum: 0.0, mean: 0.0, squares: 0.0 };
+
+    /// Chan, Golub, LeVeque 1979.
+    fn with(self, later: Self) -> Self {
         if self.count == 0.0 {
-            return other;
+            return later;
         }
-        if other.count == 0.0 {
+        if later.count == 0.0 {
             return self;
         }
-        let count = self.count + other.count;
-        let distance = other.mean - self.mean;
-        let mean = self.mean + distance * (other.count / count);
-        let squares = self.squares + other.squares + distance * distance * (self.count * other.count / count);
-        Self { count, mean, squares }
+        let count = self.count + later.count;
+        let distance = later.mean - self.mean;
+        Self {
+            count,
+            sum: self.sum + later.sum,
+            mean: self.mean + distance * (later.count / count),
+            squares: self.squares + later.squares + distance * distance * (self.count * later.count / count),
+        }
     }
 }
 
-#[derive(Debug)]
-struct Frame {
-    is_root: bool,
-    is_of_all: bool,
-    /// The newest first: of each what is told of it and of those that are newer in here.
-    older: Vec<Moments>,
-    newer: Vec<f64>,
-    of_newer: Moments,
-}
+impl Told for Kind {
+    type Summary = Moments;
 
-impl Frame {
-    fn remove_oldest(&mut self) {
-        if self.older.is_empty() {
-            let mut all = Moments::NONE;
-            for value in self.newer.drain(..).rev() {
-                all = Moments::of(value).with(all);
-                self.older.push(all);
+    fn each(arguments: &[ArrayRef], take: impl FnMut(Moments)) -> Result<()> {
+        let values = cast(&arguments[0], &DataType::Float64)?;
+        values.as_primitive::<Float64Type>().iter().flatten().map(Moments::of).for_each(take);
+        Ok(())
+    }
+
+    fn given(self, all: Moments) -> ScalarValue {
+        let Moments { count, sum, squares, .. } = all;
+        let over = |value: f64, divisor: f64| (divisor > 0.0).then(|| value / divisor);
+        ScalarValue::Float64(match self {
+            Self::Sum => (count > 0.0).then_some(sum),
+            Self::Average => over(sum, count),
+            Self::Variance { is_root, is_of_all } => {
+                let variance = over(squares, if is_of_all { count } else { count - 1.0 });
+                if is_root { variance.map(f64::sqrt) } else { variance }
             }
-            self.of_newer = Moments::NONE;
-        }
-        self.older.pop();
-    }
-
-    fn all(&self) -> Moments {
-        self.older.last().copied().unwrap_or(Moments::NONE).with(self.of_newer)
-    }
-}
-
-impl Accumulator for Frame {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in cast(&values[0], &DataType::Float64)?.as_primitive::<Float64Type>().iter().flatten() {
-            self.newer.push(value);
-            self.of_newer = self.of_newer.with(Moments::of(value));
-        }
-        Ok(())
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for _ in values[0].logical_null_count()..values[0].len() {
-            self.remove_oldest();
-        }
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(Error::Internal("parts of a frame are not merged".to_owned()).into())
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let Moments { count, mean, squares } = self.all();
-        Ok([count, mean, squares].map(|value| ScalarValue::Float64(Some(value))).to_vec())
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        let Moments { count, squares, .. } = self.all();
-        let divisor = if self.is_of_all { count } else { count - 1.0 };
-        if divisor <= 0.0 {
-            return Ok(ScalarValue::Float64(None));
-        }
-        let variance = squares / divisor;
-        Ok(ScalarValue::Float64(Some(if self.is_root { variance.sqrt() } else { variance })))
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self)
-            + self.older.capacity() * size_of::<Moments>()
-            + self.newer.capacity() * size_of::<f64>()
+        })
     }
 }
 
@@ -193,15 +153,10 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_what_is_gone() {
-        let values = [1e17, -3.0, 5.0, 5.0, 5.0, 1.0, 2.0, f64::INFINITY, 4.0, 4.0];
-        for width in 1..=values.len() {
-            let mut frame = Frame {
-                is_root: false,
-                is_of_all: true,
-                older: Vec::new(),
-                newer: Vec::new(),
-                of_newer: Moments::NONE,
-            };
+        let values = [1e17, -3.0, 5.0, 5.0, 5.0, 1.0, 2.0, f64::INFINITY, 4.0, 4.0, f64::NAN, 1e300, 1.0];
+        let kinds = [Kind::Sum, Kind::Average, Kind::Variance { is_root: false, is_of_all: true }];
+        for (width, kind) in (1..=values.len()).flat_map(|width| kinds.map(|kind| (width, kind))) {
+            let mut frame = Frame::new(kind);
             for end in 0..values.len() {
                 let one = |value: f64| [Arc::new(Float64Array::from(vec![Some(value), None])) as ArrayRef];
                 frame.update_batch(&one(values[end])).unwrap();
@@ -209,16 +164,23 @@ mod tests {
                     frame.retract_batch(&one(values[end - width])).unwrap();
                 }
                 let there = &values[(end + 1).saturating_sub(width)..=end];
-                let mean = there.iter().sum::<f64>() / there.len() as f64;
-                let expected =
-                    there.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / there.len() as f64;
+                let sum = there.iter().sum::<f64>();
+                let mean = sum / there.len() as f64;
+                let squares = there.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+                let expected = match kind {
+                    Kind::Sum => sum,
+                    Kind::Average => mean,
+                    Kind::Variance { .. } => squares / there.len() as f64,
+                };
                 let ScalarValue::Float64(Some(given)) = frame.evaluate().unwrap() else { panic!("no value") };
-                let is_near = (given - expected).abs() <= expected * 1e-12;
-                assert!(is_near || (given.is_nan() && expected.is_nan()), "{there:?}: {given}, {expected}");
-                assert!(
-                    there.windows(2).any(|two| two[0] != two[1]) || given.is_nan() || given.to_bits() == 0,
-                    "{there:?}: {given}"
-                );
+                // Sums of other parts are others by their rounding.
+                let rounding = there.iter().map(|value| value.abs()).sum::<f64>() * 1e-15;
+                let is_near = (given - expected).abs() <= expected.abs() * 1e-12 + rounding;
+                let is_same = given == expected || (given.is_nan() && expected.is_nan());
+                assert!(is_same || is_near, "{kind:?} {there:?}: {given}, {expected}");
+                let differ = there.windows(2).any(|two| two[0] != two[1]) || !there[0].is_finite();
+                let is_variance = matches!(kind, Kind::Variance { .. });
+                assert!(!is_variance || differ || given.to_bits() == 0, "{there:?}: {given}");
             }
         }
     }
