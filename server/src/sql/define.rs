@@ -97,12 +97,16 @@ impl Tables {
         // It is counted with the other tables once it is one of them.
         let mut held = self.state.memory.reserve(Consumer::Maintenance);
         held.set(schema_bytes(&table.schema))?;
-        let (tables, token) = (Arc::clone(&self.state.tables), self.state.running.token());
+        let (state, token) = (Arc::clone(&self.state), self.state.running.token());
+        let caller = self.asker.caller.clone();
         let deletes = if table.rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
         let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
-            let created = tables.create(&table.name, table.schema, table.retention, deletes).await;
+            let created = state.tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
-            created.map(made)
+            created.map(|table| {
+                state.made.add(&table, &caller);
+                made(table)
+            })
         }));
         created.await.map_err(|_| RequestError::internal())?
     }
@@ -110,10 +114,11 @@ impl Tables {
     /// Drops a table.
     pub(super) async fn remove(&self, table: &str, if_exists: bool) -> basalt_sql::Result<()> {
         self.refuse_in_transaction("DROP").map_err(carried)?;
-        self.asker.caller.authorise(Action::Drop, Object::Table(table)).map_err(carried)?;
-        let (state, name) = (Arc::clone(&self.state), table.to_owned());
+        let (state, name, caller) = (Arc::clone(&self.state), table.to_owned(), self.asker.caller.clone());
         let removed = self.on_runtime(async move {
             fresh::catalog(&state).await?;
+            let is_own = state.catalog.get(&name).is_ok_and(|table| state.made.is_of(&table, &caller));
+            caller.may_drop(&name, is_own)?;
             let token = state.running.token();
             let removed = state.tables.remove(&name).await;
             drop(token);

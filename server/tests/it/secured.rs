@@ -232,6 +232,14 @@ async fn a_load_that_fails_leaves_nothing() {
     writer.write_all("sales_new", &[batch("a", [4])]).await.unwrap();
     writer.delete("sales_new", col("a").eq(4)).await.unwrap();
     refused(writer.drop_table("sales_new").await, "PERMISSION_DENIED");
+    // SQL as well.
+    if cfg!(feature = "sql") {
+        let statement = async |client: &Client, sql: &str| client.sql(sql).collect().await;
+        statement(&writer, "CREATE TABLE sales_sql (a BIGINT)").await.unwrap();
+        refused(statement(&other, "DROP TABLE sales_sql").await, "PERMISSION_DENIED");
+        refused(statement(&writer, "DROP TABLE sales_empty").await, "PERMISSION_DENIED");
+        statement(&writer, "DROP TABLE sales_sql").await.unwrap();
+    }
     // So does the command.
     let path = server.folder.path().join("bad.csv");
     fs::write(&path, "a\n1\nx\n").unwrap();
