@@ -37,6 +37,10 @@ pub enum Command {
     CreateView,
     /// DROP VIEW.
     DropView,
+    /// CREATE INDEX, which makes none.
+    CreateIndex,
+    /// DROP INDEX IF EXISTS.
+    DropIndex,
     /// CANCEL QUERY.
     CancelQuery,
 }

@@ -54,6 +54,21 @@ pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> R
     Ok(NewTable { name: only_name(&create.name)?, schema, retention, rewrites })
 }
 
+/// Checks an index, which is not made: every column is searched by what its blocks hold. One that would promise something is refused.
+pub(crate) fn check_index(index: &ast::CreateIndex, schema: &Schema) -> Result<()> {
+    if index.unique {
+        return Err(Error::unsupported("a unique index (it would not be enforced)"));
+    }
+    for column in &index.columns {
+        if let ast::Expr::Identifier(name) = &column.column.expr
+            && !schema.fields().iter().any(|field| field.name.eq_ignore_ascii_case(&name.value))
+        {
+            return Err(no_column(&name.value));
+        }
+    }
+    Ok(())
+}
+
 /// What ALTER TABLE changes, and the columns that must have no null.
 pub(crate) fn alterations(alter: &ast::AlterTable) -> Result<(Vec<Alteration>, Vec<String>)> {
     let (mut changes, mut full) = (Vec::new(), Vec::new());

@@ -45,6 +45,7 @@ mod guarded;
 mod headings;
 mod interruptible;
 mod interval;
+mod joined;
 mod keys;
 mod lambdas;
 mod light;

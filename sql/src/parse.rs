@@ -212,9 +212,13 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
             | ast::Statement::Truncate(_)
             | ast::Statement::CreateTable(_)
             | ast::Statement::CreateView(_)
+            | ast::Statement::CreateIndex(_)
             | ast::Statement::AlterTable(_)
             | ast::Statement::Copy { .. }
-            | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
+            | ast::Statement::Drop {
+                object_type: ast::ObjectType::Table | ast::ObjectType::View | ast::ObjectType::Index,
+                ..
+            }
             | ast::Statement::ShowViews { .. }
             | ast::Statement::ShowColumns { .. }
             | ast::Statement::ShowCreate { .. }

@@ -197,6 +197,13 @@ pub(crate) async fn resolve(
         return Ok(Resolved::Alter { table, alterations, full });
     }
     if let Statement::Statement(statement) = &parsed.statement
+        && let ast::Statement::CreateIndex(index) = &**statement
+    {
+        let table = pin(request, pins, known, &(define::only_name(&index.table_name)?, None)).await?;
+        define::check_index(index, table.schema())?;
+        return Ok(Resolved::Nothing(Command::CreateIndex));
+    }
+    if let Statement::Statement(statement) = &parsed.statement
         && let Some(resolved) = definition(statement, known, views)?
     {
         return Ok(resolved);
@@ -365,6 +372,9 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
         ast::Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } => {
             if *cascade || *purge || *temporary || table.is_some() {
                 return Err(Error::unsupported("this form of DROP"));
+            }
+            if let (ast::ObjectType::Index, true) = (object_type, if_exists) {
+                return Ok(Some(Resolved::Nothing(Command::DropIndex)));
             }
             let [name] = names.as_slice() else {
                 return Err(Error::unsupported("DROP of several at once: it would not be one change"));

@@ -246,6 +246,11 @@ fn count(answer: &QueryResult) -> i64 {
 fn done(sql: &str, rows: i64) -> String {
     let rows_are = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
     let word = first_word(sql);
+    let object = sql.split_once(word).and_then(|(_, rest)| rest.split_whitespace().next());
+    if object.is_some_and(|object| object.eq_ignore_ascii_case("index")) {
+        return "nothing to do: there are no indexes, for every column is searched by what its blocks hold"
+            .to_owned();
+    }
     let written = WRITES.iter().find(|(first, _)| word.eq_ignore_ascii_case(first));
     let defined = DEFINITIONS.iter().find(|(first, _)| word.eq_ignore_ascii_case(first));
     match (written, defined) {
@@ -267,6 +272,7 @@ mod tests {
             ("  update t set a = 1", 5, "updated 5 rows"),
             ("TRUNCATE t", 0, "deleted 0 rows"),
             ("CREATE TABLE t (a INT)", 0, "created"),
+            ("create table index (a int)", 0, "created"),
             ("create table t as select 1", 3, "created, with 3 rows"),
             ("DROP VIEW v", 0, "dropped"),
         ] {
