@@ -10,7 +10,8 @@ use datafusion::{
 
 use crate::{
     dialect,
-    error::{Result, missing_column},
+    error::{Error, Result, missing_column},
+    interruptible::GivenUp,
     keys, limits, meaning, named, order,
     plan::unplanned,
     stars,
@@ -27,6 +28,7 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
     stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;
     let of = async |statement: Statement| {
+        GivenUp::of_task().check()?;
         named::told_apart(keys::as_columns(session.statement_to_plan(statement).await?)?)
     };
     let mut planned = of(statement.clone()).await;
@@ -42,7 +44,7 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
         Ok(plan) => return Ok(plan),
         Err(error) => error,
     };
-    for other in in_other_words(statement, &error) {
+    for other in in_other_words(statement, &error)? {
         if let Ok(plan) = of(other).await {
             return Ok(plan);
         }
@@ -58,26 +60,25 @@ fn has_no_name(error: &DataFusionError) -> bool {
 /// A statement that is not planned, in other words: where it is the names of its columns, with others for what it orders by, or
 /// where several have one name, first for its casts, inside of what is selected, then wherever they are, then for what is
 /// selected.
-fn in_other_words(mut statement: Statement, error: &DataFusionError) -> Vec<Statement> {
+fn in_other_words(mut statement: Statement, error: &DataFusionError) -> Result<Vec<Statement>> {
     if error.to_string().contains("Unary operator '-'") {
-        dialect::signs::as_differences(&mut statement);
-        return vec![statement];
+        dialect::signs::as_differences(&mut statement)?;
+        return Ok(vec![statement]);
     }
     if has_no_name(error) {
         dialect::name_ordered(&mut statement);
-        return vec![statement];
+        return Ok(vec![statement]);
     }
     if !names_collide(error) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let casts = |mut statement: Statement, outer: bool| {
-        named::casts(&mut statement, outer);
-        statement
+        dialect::name_casts(&mut statement, outer)?;
+        Ok::<_, Error>(statement)
     };
-    let mut others = vec![casts(statement.clone(), false), casts(statement.clone(), true)];
+    let (within, everywhere) = (casts(statement.clone(), false)?, casts(statement.clone(), true)?);
     dialect::name_apart(&mut statement);
-    others.extend([statement.clone(), casts(statement, false)]);
-    others
+    Ok(vec![within, everywhere, statement.clone(), casts(statement, false)?])
 }
 
 /// Whether a statement has no plan because columns of a list have one name.

@@ -46,7 +46,8 @@ use crate::{
     gathered,
     guarded::guarded,
     headings::Headings,
-    lambdas, light, limits, lists,
+    interruptible::GivenUp,
+    joined, lambdas, light, limits, lists,
     logical::logical,
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::Meaning,
@@ -66,7 +67,7 @@ use crate::{
     timestamps::{self, Seconds},
     top::FuseTop,
     truncated::{self, Truncated},
-    wanted::wanted,
+    wanted::{self, wanted},
     write::{Effect, Rewritten},
 };
 
@@ -100,7 +101,7 @@ impl Base {
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let [least, greatest] = extremes::all();
-        let ours = [Sums::sum().into(), Sums::average().into(), least, greatest];
+        let ours = [Sums::sum().into(), Sums::average().into(), least, greatest, joined::function()];
         let ours: Vec<_> = ours.into_iter().chain(gathered::all()).collect();
         let is_ours = |name: &str| {
             ours.iter().any(|own| own.name() == name || own.aliases().iter().any(|alias| alias == name))
@@ -247,13 +248,13 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
     let first = Arc::new(HideConstants) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [Arc::new(Sideways), Arc::new(FullSort)];
     let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
-    std::iter::once(first).chain(rules).chain(own).collect()
+    std::iter::once(first).chain(rules).chain(own).map(wanted::physical).collect()
 }
 
 /// Ours comes before types are chosen.
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Meaning), Arc::new(KeysApart)];
-    ours.into_iter().chain(Analyzer::new().rules).collect()
+    ours.into_iter().chain(Analyzer::new().rules).map(wanted::analysis).collect()
 }
 
 /// A statement that runs.
@@ -523,6 +524,7 @@ async fn of_optimised(
     session: &SessionState,
     optimised: &LogicalPlan,
 ) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    GivenUp::of_task().check()?;
     session.query_planner().create_physical_plan(optimised, session).await
 }
 

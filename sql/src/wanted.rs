@@ -4,22 +4,49 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Result, tree_node::Transformed},
+    common::{Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::LogicalPlan,
-    optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
+    optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule},
+    physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule},
+    physical_plan::ExecutionPlan,
 };
 
 use crate::interruptible::GivenUp;
 
 #[derive(Debug)]
-struct Wanted(Arc<dyn OptimizerRule + Send + Sync>);
+struct Wanted<R: ?Sized>(Arc<R>);
 
-/// A rule that fails once its statement is given up.
-pub(crate) fn wanted(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+pub(crate) type Analysis = Arc<dyn AnalyzerRule + Send + Sync>;
+pub(crate) type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+pub(crate) type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// An analysis that fails once its statement is given up.
+pub(crate) fn analysis(rule: Analysis) -> Analysis {
     Arc::new(Wanted(rule))
 }
 
-impl OptimizerRule for Wanted {
+/// A rule that fails once its statement is given up.
+pub(crate) fn wanted(rule: Rule) -> Rule {
+    Arc::new(Wanted(rule))
+}
+
+/// A rule of how plans run that fails once its statement is given up.
+pub(crate) fn physical(rule: PhysicalRule) -> PhysicalRule {
+    Arc::new(Wanted(rule))
+}
+
+impl AnalyzerRule for Wanted<dyn AnalyzerRule + Send + Sync> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        GivenUp::of_task().check()?;
+        self.0.analyze(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl OptimizerRule for Wanted<dyn OptimizerRule + Send + Sync> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -31,6 +58,34 @@ impl OptimizerRule for Wanted {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         GivenUp::of_task().check()?;
         self.0.rewrite(plan, config)
+    }
+}
+
+impl PhysicalOptimizerRule for Wanted<dyn PhysicalOptimizerRule + Send + Sync> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        GivenUp::of_task().check()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        GivenUp::of_task().check()?;
+        self.0.optimize_with_context(plan, context)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
     }
 }
 
