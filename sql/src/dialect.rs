@@ -2,6 +2,7 @@
 //! pass over without a word, refused.
 
 pub(crate) mod aliases;
+mod arrows;
 mod asof;
 mod calls;
 mod casts;
@@ -97,6 +98,7 @@ pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0 };
     within::qualify(statement)?;
+    arrows::as_calls(statement)?;
     let _ = statement.visit(&mut rewrite);
     rewrite.fault.map_or(Ok(()), Err)
 }

@@ -47,6 +47,11 @@ struct Lambdas {
     signature: HigherOrderSignature,
 }
 
+/// Whether a function takes lambdas.
+pub(crate) fn has(name: &str) -> bool {
+    ALL.iter().any(|(own, aliases, _)| *own == name || aliases.contains(&name))
+}
+
 /// What a session has of them.
 pub(crate) fn all() -> impl Iterator<Item = HigherOrderUDF> {
     ALL.into_iter().map(|(name, aliases, kind)| {

@@ -46,6 +46,7 @@ mod headings;
 mod interruptible;
 mod interval;
 mod joined;
+mod json;
 mod keys;
 mod lambdas;
 mod light;

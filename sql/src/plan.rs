@@ -47,7 +47,7 @@ use crate::{
     guarded::guarded,
     headings::Headings,
     interruptible::GivenUp,
-    joined, lambdas, light, limits, lists,
+    joined, json, lambdas, light, limits, lists,
     logical::logical,
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::Meaning,
@@ -130,6 +130,7 @@ impl Base {
             .chain(timestamps::all())
             .chain(entries::all())
             .chain(quotient::all())
+            .chain(json::all())
             .chain(std::iter::once(named::function()))
             .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));

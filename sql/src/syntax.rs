@@ -1,5 +1,6 @@
 //! What the parser takes: all that its generic dialect does, and lambdas; IS DISTINCT FROM ends before AND and OR, where the
-//! parser's own takes them for what is compared; and `||` binds less than arithmetic, where the parser's own binds as `*`.
+//! parser's own takes them for what is compared; `||` and the arrows of JSON bind less than arithmetic and more than comparisons, where the
+//! parser's own bind as `*` and less than comparisons.
 
 use std::any::TypeId;
 
@@ -65,8 +66,22 @@ impl Dialect for Syntax {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        let is_concat = parser.peek_token_ref().token == Token::StringConcat;
-        is_concat.then(|| Ok(self.prec_value(Precedence::Eq) + 1))
+        use Token::{Arrow, HashArrow, HashLongArrow, LongArrow, StringConcat};
+        let token = &parser.peek_token_ref().token;
+        let is_one = matches!(token, StringConcat | Arrow | LongArrow | HashArrow | HashLongArrow);
+        is_one.then(|| Ok(self.prec_value(Precedence::Eq) + 1))
+    }
+
+    /// A name before an arrow is a column, but where an argument begins, which may be a lambda.
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        let Token::Word(word) = &parser.peek_token_ref().token else { return None };
+        let begins = matches!(parser.get_current_token().token, Token::LParen | Token::Comma);
+        if begins || parser.peek_nth_token_ref(1).token != Token::Arrow {
+            return None;
+        }
+        let name = word.to_ident(parser.peek_token_ref().span);
+        parser.advance_token();
+        Some(Ok(Expr::Identifier(name)))
     }
 
     has!(
