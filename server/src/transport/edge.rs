@@ -1,6 +1,10 @@
 //! The edge: every request of one connection, before and after its method.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+};
 
 #[cfg(feature = "sql")]
 use arrow_flight::flight_service_server::FlightServiceServer;
@@ -56,6 +60,31 @@ type Read = Request<Received<Paced<Incoming>>>;
 
 type Reflection = BoxCloneSyncService<Read, Response<Body>, Infallible>;
 
+/// The reflection services of both versions. What they tell is the same for every server of a process, and takes
+/// milliseconds to read.
+static REFLECTIONS: LazyLock<Result<[Reflection; 2], String>> =
+    LazyLock::new(|| reflections().map_err(|error| error.to_string()));
+
+fn reflections() -> Result<[Reflection; 2], tonic_reflection::server::Error> {
+    let descriptors = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(basalt_proto::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The details of errors.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+            // Each version lists both.
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+    };
+    let (large, small) = (limits::MESSAGE_BYTES, limits::SMALL_MESSAGE_BYTES);
+    let newest = descriptors().build_v1()?.max_decoding_message_size(small);
+    let alpha = descriptors().build_v1alpha()?.max_decoding_message_size(small);
+    Ok([
+        BoxCloneSyncService::new(newest.max_encoding_message_size(large)),
+        BoxCloneSyncService::new(alpha.max_encoding_message_size(large)),
+    ])
+}
+
 /// Every service, each with its message limits.
 #[derive(Clone)]
 pub(super) struct Services {
@@ -76,20 +105,8 @@ impl Services {
         let health = Health(HealthReporter::new());
         let loading = state.is_loading();
         health.set(if loading { ServingStatus::NotServing } else { ServingStatus::Serving }).await;
-        let wrong = |e: tonic_reflection::server::Error| Error::Start(e.to_string());
-        let descriptors = || {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(basalt_proto::FILE_DESCRIPTOR_SET)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-                // The details of errors.
-                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-                // Each version lists both.
-                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
-                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
-        };
+        let [reflection, reflection_alpha] = REFLECTIONS.clone().map_err(Error::Start)?;
         let (large, small) = (limits::MESSAGE_BYTES, limits::SMALL_MESSAGE_BYTES);
-        let reflection = descriptors().build_v1().map_err(wrong)?.max_decoding_message_size(small);
-        let reflection_alpha = descriptors().build_v1alpha().map_err(wrong)?.max_decoding_message_size(small);
         let health_service = HealthServer::new(HealthService::from_health_reporter(health.0.clone()));
         Ok(Self {
             catalog: CatalogServiceServer::new(Catalog(Arc::clone(&state)))
@@ -111,8 +128,8 @@ impl Services {
                 .max_decoding_message_size(small)
                 .max_encoding_message_size(large),
             health_service: health_service.max_decoding_message_size(small).max_encoding_message_size(small),
-            reflection: BoxCloneSyncService::new(reflection.max_encoding_message_size(large)),
-            reflection_alpha: BoxCloneSyncService::new(reflection_alpha.max_encoding_message_size(large)),
+            reflection,
+            reflection_alpha,
             health,
         })
     }
