@@ -75,7 +75,9 @@ impl KeyEncoding for Entropy {
     fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_deref()?;
         let keys = distinct.len();
-        if !(2..=MAX_KEYS).contains(&keys) {
+        // What is no smaller than the plain keys before it has a word is nobody's choice.
+        let plain = HEAD + stats.native.width() * stats.rows;
+        if !(2..=MAX_KEYS).contains(&keys) || fixed(keys, stats.native, 1) >= plain {
             return None;
         }
         let (bits, error) = information::information(stats, distinct);
