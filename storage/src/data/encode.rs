@@ -46,6 +46,9 @@ const SAMPLE_PIECES: usize = 64;
 /// See [`SAMPLE_PIECES`].
 const SAMPLE_ROWS: usize = 64;
 
+/// From so many bytes on a column of a row group is compressed.
+const COMPRESSED_BYTES: usize = 2048;
+
 /// Encodes the columns of a data file.
 #[derive(Clone, Debug)]
 pub struct FileEncoder {
@@ -166,7 +169,7 @@ impl FileEncoder {
         bytes: &mut Vec<u8>,
     ) -> std::result::Result<ParquetMetaData, ParquetError> {
         let schema = parquet_schema(self.schema.fields(), self.ids.as_deref())?;
-        let mut file = SerializedFileWriter::new(bytes, schema.root_schema_ptr(), properties(true)?)?;
+        let mut file = SerializedFileWriter::new(bytes, schema.root_schema_ptr(), properties(true, false)?)?;
         let mut columns: Vec<_> = columns.into_iter().map(|column| column.chunks.into_iter()).collect();
         for _ in (0..self.rows).step_by(ROW_GROUP_ROWS) {
             let mut group = file.next_row_group()?;
@@ -188,9 +191,11 @@ fn unwritten(error: ParquetError) -> StorageError {
 }
 
 /// What columns are written with.
-fn properties(dictionary: bool) -> std::result::Result<WriterPropertiesPtr, ParquetError> {
+fn properties(dictionary: bool, small: bool) -> std::result::Result<WriterPropertiesPtr, ParquetError> {
+    let compression =
+        if small { Compression::UNCOMPRESSED } else { Compression::ZSTD(ZstdLevel::try_new(1)?) };
     let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(compression)
         .set_dictionary_enabled(dictionary)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_statistics_truncate_length(Some(stats::TEXT_BYTES))
@@ -227,7 +232,7 @@ fn chunk(
 ) -> std::result::Result<ArrowColumnChunk, ParquetError> {
     let (fields, ids) = (std::slice::from_ref(field), id.as_ref().map(std::slice::from_ref));
     let (arrow, parquet) = (Arc::new(arrow_schema(fields, ids)), parquet_schema(fields, ids)?);
-    let properties = properties(repeats(arrays))?;
+    let properties = properties(repeats(arrays), is_small(arrays))?;
     let file = SerializedFileWriter::new(std::io::sink(), parquet.root_schema_ptr(), properties)?;
     let factory = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&arrow));
     let no_writer = || ParquetError::General(format!("no writer for the column {:?}", field.name));
@@ -238,6 +243,14 @@ fn chunk(
         }
     }
     writer.close()
+}
+
+/// Whether a column of a row group is so small that compression cannot make up for what it takes to begin: tens of
+/// microseconds, of whoever writes it and of everybody who reads it.
+fn is_small(arrays: &[ArrayRef]) -> bool {
+    // Default: what cannot be counted is large.
+    let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(COMPRESSED_BYTES);
+    arrays.iter().map(bytes).sum::<usize>() < COMPRESSED_BYTES
 }
 
 /// Whether the values of a column of a row group come again often enough for a dictionary of them to pay. Where nearly

@@ -28,6 +28,10 @@ use crate::{
     limits::{CHECKPOINT_EVERY, CHECKPOINT_GROUP_ROWS, CHECKPOINT_ROWS, REQUEST_AGE},
 };
 
+/// A checkpoint of so many actions is compressed. In a smaller one, most columns of which are empty, it takes longer to
+/// begin that for each of them, to write it and whenever it is read, than everything else does.
+const COMPRESSED_ACTIONS: usize = 256;
+
 impl TableState {
     /// Whether enough versions have come since the last checkpoint for another one. A table that another writer has
     /// changed so that Basalt may not write to it gets none: it would lack what Basalt does not know.
@@ -296,8 +300,13 @@ fn batch(rows: &Rows, of: &Protocol) -> std::result::Result<RecordBatch, ArrowEr
 
 /// The checkpoint of a state, and how many actions are in it.
 fn encode(state: &TableState, keep: i64, now: i64) -> std::result::Result<(Vec<u8>, u64), ParquetError> {
+    let most = state.files.len() + state.txns.len() + state.requests().count() + state.removed().count();
+    let compression = match most < COMPRESSED_ACTIONS {
+        true => Compression::UNCOMPRESSED,
+        false => Compression::ZSTD(ZstdLevel::try_new(1)?),
+    };
     let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(compression)
         .set_max_row_group_row_count(Some(CHECKPOINT_GROUP_ROWS))
         // Parquet's names for the parts of lists and maps.
         .set_coerce_types(true)
