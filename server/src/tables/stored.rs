@@ -127,7 +127,11 @@ impl Stored {
         if version >= newest.version() || self.state_at(Some(version)).is_ok() {
             return Ok(None);
         }
-        let Some(state) = self.log.at(&newest, version).await? else { return Ok(None) };
+        let state = match self.before(version) {
+            Some(before) => self.log.at_from(&newest, &before, version).await?,
+            None => self.log.at(&newest, version).await?,
+        };
+        let Some(state) = state else { return Ok(None) };
         if !state.has_same_columns(&newest) {
             return Ok((!self.attached).then_some(state));
         }
@@ -137,6 +141,13 @@ impl Stored {
             rebuilt.pop_front();
         }
         Ok(None)
+    }
+
+    /// The last version before another one that this node has gone to.
+    fn before(&self, version: u64) -> Option<Arc<TableState>> {
+        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
+        let mut older = states.older.iter().rev().map(|(state, _)| state);
+        older.find(|state| state.version() < version).cloned()
     }
 
     /// Fails for the table of another writer.

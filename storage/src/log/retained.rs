@@ -16,12 +16,13 @@ use super::{
     checkpoints::Start,
     looked_again,
     names::{self, FOLDER, LogFile},
+    replay::Replay,
     state::TableState,
     whole_checkpoints,
 };
 use crate::{
     error::{Result, StorageError},
-    limits::{COMMIT_BYTES, KEPT_VERSIONS},
+    limits::{CHECKPOINT_EVERY, COMMIT_BYTES, KEPT_VERSIONS},
 };
 
 impl TableLog {
@@ -36,9 +37,37 @@ impl TableLog {
         if version == newest.version {
             return Ok(Some(Arc::clone(newest)));
         }
-        let is_there = version < newest.version
-            && (self.is_retained(newest.version, version).await? || self.is_pinned(version).await?);
-        if is_there { self.rebuild(newest, version).await } else { Ok(None) }
+        if self.can_be_read(newest, version).await? { self.rebuild(newest, version).await } else { Ok(None) }
+    }
+
+    /// The same from a state before it that the caller has: where few versions are between them, nothing is read but these.
+    ///
+    /// # Errors
+    /// As [`at`](Self::at).
+    pub async fn at_from(
+        &self,
+        newest: &Arc<TableState>,
+        before: &Arc<TableState>,
+        version: u64,
+    ) -> Result<Option<Arc<TableState>>> {
+        if before.version >= version || version - before.version > CHECKPOINT_EVERY {
+            return self.at(newest, version).await;
+        }
+        if !self.can_be_read(newest, version).await? {
+            return Ok(None);
+        }
+        let replay = Replay::of(before, self.store.url(), self.keep_millis());
+        match self.replay(replay, (before.version + 1..=version).collect()).await {
+            Ok(state) if state.id() == newest.id() => Ok(Some(Arc::new(state.sharing(newest)?))),
+            // What a later checkpoint has is removed from the log.
+            Ok(_) | Err(StorageError::Missing { .. }) => self.rebuild(newest, version).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn can_be_read(&self, newest: &TableState, version: u64) -> Result<bool> {
+        Ok(version < newest.version
+            && (self.is_retained(newest.version, version).await? || self.is_pinned(version).await?))
     }
 
     /// The state of a version before the newest; `None` where the log has no longer what it is made of.

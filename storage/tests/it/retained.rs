@@ -63,6 +63,12 @@ async fn a_node_that_never_had_a_version_reads_it() {
         });
         assert_eq!(shared.count(), both.count());
     }
+    // From each version that is before it, too.
+    for (before, state) in states.iter().flat_map(|before| states.iter().map(move |state| (before, state))) {
+        let rebuilt = other.at_from(&seen_at, before, state.version()).await.unwrap().unwrap();
+        assert_eq!(shown(&rebuilt), shown(state));
+        assert_eq!((rebuilt.rows(), rebuilt.bytes()), (state.rows(), state.bytes()));
+    }
     assert!(Arc::ptr_eq(&other.at(&seen_at, 12).await.unwrap().unwrap(), &seen_at));
     assert!(other.at(&seen_at, 13).await.unwrap().is_none());
     assert!(other.at(&seen_at, u64::MAX).await.unwrap().is_none());
@@ -104,6 +110,9 @@ async fn the_log_keeps_what_retained_versions_are_made_of() {
     assert_eq!(log.vacuum(newest).await.unwrap().files, 8 + 1);
     for state in &states {
         let rebuilt = log.at(newest, state.version()).await.unwrap();
+        assert_eq!(rebuilt.as_deref().map(shown), (state.version() >= 8).then(|| shown(state)));
+        // What is gone between it and one before it is in the checkpoint.
+        let rebuilt = log.at_from(newest, &states[2], state.version()).await.unwrap();
         assert_eq!(rebuilt.as_deref().map(shown), (state.version() >= 8).then(|| shown(state)));
     }
 }
