@@ -156,14 +156,12 @@ impl Client {
         Ok(answer.into_inner().version)
     }
 
-    /// The rows of a version (`None`: the newest), and which it is.
-    pub(super) async fn rows(&self, version: Option<u64>) -> Result<(u64, Vec<(i64, i64)>), Status> {
+    /// The rows of a version (`None`: the newest) column by column, and which it is.
+    pub(super) async fn rows(&self, version: Option<u64>) -> Result<(u64, [Vec<i64>; 2]), Status> {
         let select = COLUMNS.map(|name| pb::SelectItem { expr: column(name), name: String::new() });
         let (version, columns) = self.query(version, select.to_vec()).await?;
-        match &columns[..] {
-            [ids, by] if ids.len() == by.len() => {
-                Ok((version, ids.iter().copied().zip(by.iter().copied()).collect()))
-            }
+        match <[Vec<i64>; 2]>::try_from(columns) {
+            Ok(columns) if columns[0].len() == columns[1].len() => Ok((version, columns)),
             _ => Err(Status::data_loss("columns of different lengths")),
         }
     }

@@ -40,6 +40,11 @@ use self::{
 use crate::{Config, Doors, Memory, environment::Environment, membership::PROTOCOL, run_in, state::State};
 use basalt_proto::v1::ErrorReason;
 
+/// That of the binary, which is faster where so much comes and goes.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const STORE: &str = "simulated:store";
 /// How long there are faults; and where files are to be removed meanwhile, which begins a minute after a start.
 const FAULTS: Duration = Duration::from_secs(25);
@@ -231,13 +236,13 @@ impl World {
         let acknowledged = self.model.borrow().acknowledged;
         let answer = client.rows(version).await;
         self.note(&match &answer {
-            Ok((at, rows)) => format!("{} rows at {at} of {version:?}", rows.len()),
+            Ok((at, [rows, _])) => format!("{} rows at {at} of {version:?}", rows.len()),
             Err(error) => format!("no rows of {version:?}: {:?} {}", error.code(), error.message()),
         });
         match answer {
-            Ok((at, rows)) => {
+            Ok((at, [rows, by])) => {
                 fresh(acknowledged, at, version)?;
-                self.model.borrow_mut().answered(at, &rows)?;
+                self.model.borrow_mut().answered(at, rows.into_iter().zip(by))?;
                 Ok(true)
             }
             Err(error) => {

@@ -4,10 +4,9 @@
 //! version that acknowledged one that removed it. Of a change whose answer was lost nothing is known, except that it is
 //! there as a whole or not at all; and whoever has answered for a version has said what everybody else answers for it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use std::{collections::BTreeMap, ops::Range};
+
+use twox_hash::XxHash3_64;
 
 /// What a change does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,31 +30,24 @@ pub(super) struct Change {
     after: u64,
     /// It is in this one, and those behind it.
     at: Option<u64>,
+    /// Other changes that may remove rows of it.
+    removers: Vec<usize>,
 }
 
-/// Which change wrote each row.
-pub(super) type Rows = BTreeMap<i64, i64>;
+/// In the place of a change: the row is not there.
+const NOBODY: usize = usize::MAX;
 
 impl Change {
     fn adds(&self) -> bool {
         self.kind != Kind::Delete
     }
 
-    /// Whether it removes a row of another change.
-    fn removes(&self, row: i64) -> bool {
+    /// The rows of other changes that it removes.
+    fn removed(&self) -> Range<i64> {
         match self.kind {
-            Kind::Append => false,
-            Kind::ReplaceAll => true,
-            Kind::Replace | Kind::Delete => self.rows.contains(&row),
-        }
-    }
-
-    /// Whether there is a row of other changes among these that it may remove.
-    fn removes_some(&self, rows: &Range<i64>) -> bool {
-        match self.kind {
-            Kind::Append => false,
-            Kind::ReplaceAll => true,
-            Kind::Replace | Kind::Delete => overlap(&self.rows, rows),
+            Kind::Append => 0..0,
+            Kind::ReplaceAll => i64::MIN..i64::MAX,
+            Kind::Replace | Kind::Delete => self.rows.clone(),
         }
     }
 
@@ -95,7 +87,8 @@ fn overlap(a: &Range<i64>, b: &Range<i64>) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) changes: Vec<Change>,
-    answers: BTreeMap<u64, Rows>,
+    /// Hashes of the rows that versions were answered with.
+    answers: BTreeMap<u64, u64>,
     sums: BTreeMap<u64, [i64; 3]>,
     /// The newest version that was acknowledged or answered.
     newest: u64,
@@ -114,8 +107,18 @@ impl Model {
         if kind != Kind::Delete {
             self.next = self.next.max(rows.end);
         }
-        self.changes.push(Change { kind, rows, after: self.newest, at: None });
-        self.changes.len() - 1
+        let mut change = Change { kind, rows, after: self.newest, at: None, removers: Vec::new() };
+        let (place, removed) = (self.changes.len(), change.removed());
+        for (i, other) in self.changes.iter_mut().enumerate() {
+            if overlap(&other.removed(), &change.rows) {
+                change.removers.push(i);
+            }
+            if overlap(&removed, &other.rows) {
+                other.removers.push(place);
+            }
+        }
+        self.changes.push(change);
+        place
     }
 
     /// All numbers that were ever written or tried.
@@ -159,22 +162,33 @@ impl Model {
     }
 
     /// Somebody answered for a version with the rows that it has.
-    pub(super) fn answered(&mut self, version: u64, rows: &[(i64, i64)]) -> Result<(), String> {
-        let all: Rows = rows.iter().copied().collect();
-        if all.len() != rows.len() {
-            let more = rows.len() - all.len();
+    pub(super) fn answered(
+        &mut self,
+        version: u64,
+        rows: impl Iterator<Item = (i64, i64)>,
+    ) -> Result<(), String> {
+        let mut written = vec![NOBODY; usize::try_from(self.next).unwrap()];
+        let (mut of, mut more) = ([0; 3], 0);
+        for (row, by) in rows {
+            let change = usize::try_from(by).ok().filter(|by| {
+                self.changes.get(*by).is_some_and(|change| change.adds() && change.rows.contains(&row))
+            });
+            let change =
+                change.ok_or_else(|| format!("version {version}: nobody wrote row {row} as {by}"))?;
+            more += i32::from(std::mem::replace(&mut written[index(row)], change) != NOBODY);
+            of = [of[0] + 1, of[1] + row, of[2] + by];
+        }
+        if more > 0 {
             return Err(format!("version {version}: {more} rows are there more than once"));
         }
-        self.check(version, &all)?;
-        if let Some(known) = self.answers.get(&version)
-            && *known != all
-        {
-            let [less, more] = [(known, &all), (&all, known)]
-                .map(|(a, b)| a.iter().filter(|(row, by)| b.get(row) != Some(by)).count());
-            return Err(format!("version {version}: {less} rows less and {more} more than another answer"));
+        self.check(version, &written)?;
+        // Behind the last row that is there is nothing, however many were written since.
+        let last = written.iter().rposition(|by| *by != NOBODY);
+        let bytes = written[..last.map_or(0, |last| last + 1)].iter().flat_map(|by| by.to_le_bytes());
+        let hash = XxHash3_64::oneshot(&bytes.collect::<Vec<u8>>());
+        if self.answers.insert(version, hash).is_some_and(|known| known != hash) {
+            return Err(format!("version {version}: other rows than in another answer, {} now", of[0]));
         }
-        let of = [i64::try_from(all.len()).unwrap(), all.keys().sum(), all.values().sum()];
-        self.answers.insert(version, all);
         self.counted(version, of)
     }
 
@@ -194,20 +208,13 @@ impl Model {
         self.sums.keys().filter(|version| !self.answers.contains_key(version)).copied().collect()
     }
 
-    fn check(&self, version: u64, rows: &Rows) -> Result<(), String> {
-        let mut written: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
-        for (row, by) in rows {
-            let change = usize::try_from(*by).ok().filter(|by| {
-                self.changes.get(*by).is_some_and(|change| change.adds() && change.rows.contains(row))
-            });
-            let change =
-                change.ok_or_else(|| format!("version {version}: nobody wrote row {row} as {by}"))?;
-            written.entry(change).or_default().insert(*row);
-        }
-        for (i, change) in self.changes.iter().enumerate().filter(|(_, change)| change.adds()) {
-            // Default: none of its rows is there.
-            let here = written.remove(&i).unwrap_or_default();
-            self.check_change(version, i, change, &here)?;
+    /// `written`: by row, which change wrote it.
+    fn check(&self, version: u64, written: &[usize]) -> Result<(), String> {
+        let mut there = vec![0; self.changes.len()];
+        written.iter().filter(|by| **by != NOBODY).for_each(|by| there[*by] += 1);
+        let adding = self.changes.iter().enumerate().filter(|(_, change)| change.adds());
+        for (i, change) in adding {
+            self.check_change(version, i, change, (written, there[i]))?;
         }
         Ok(())
     }
@@ -217,45 +224,57 @@ impl Model {
         version: u64,
         i: usize,
         change: &Change,
-        here: &BTreeSet<i64>,
+        (written, there): (&[usize], i64),
     ) -> Result<(), String> {
-        let others =
-            || self.changes.iter().enumerate().filter(|(other, _)| *other != i).map(|(_, other)| other);
         let wrong = |what: &str, row: i64| {
-            let about: Vec<_> =
-                others().filter(|other| other.rows.contains(&row) || other.removes(row)).collect();
+            let others = self.changes.iter().enumerate().filter(|(other, _)| *other != i);
+            let about: Vec<_> = others
+                .map(|(_, other)| other)
+                .filter(|other| other.rows.contains(&row) || other.removed().contains(&row))
+                .collect();
             Err(format!(
-                "version {version}: change {i} ({change:?}) {what}: {} of its rows are there, and row {row}: {about:?}",
-                here.len(),
+                "version {version}: change {i} ({change:?}) {what}: {there} of its rows are there, and row {row}: \
+                 {about:?}"
             ))
         };
-        if let Some(row) = here.first()
-            && !change.may_be_in(version)
-        {
-            return wrong("is there too soon", *row);
+        let is_there = |row: &i64| written[index(*row)] == i;
+        if there > 0 && !change.may_be_in(version) {
+            // Default: the first of all.
+            let first = change.rows.clone().find(is_there).unwrap_or(change.rows.start);
+            return wrong("is there too soon", first);
         }
-        // Few of all changes: each answer is held against each change.
-        let removers: Vec<&Change> = others().filter(|other| other.removes_some(&change.rows)).collect();
-        // What is not there, and was removed by nobody else.
-        let is_missing =
-            |row: i64| !removers.iter().any(|other| other.removes(row) && other.may_remove(change, version));
-        let missing = change.rows.clone().find(|row| !here.contains(row) && is_missing(*row));
-        if let Some(row) = missing {
-            if change.is_known_by(version) {
-                return wrong("was acknowledged and is lost", row);
+        // Each answer is held against each change: of most of them all rows are there, or one other has removed all.
+        let removers = || change.removers.iter().map(|other| &self.changes[*other]);
+        if there < change.rows.end - change.rows.start {
+            let may = removers().filter(|other| other.may_remove(change, version)).map(Change::removed);
+            let may: Vec<Range<i64>> = may.collect();
+            let is_removed = |row: &i64| may.iter().any(|rows| rows.contains(row));
+            let all = may.iter().any(|rows| rows.start <= change.rows.start && change.rows.end <= rows.end);
+            // What is not there, and was removed by nobody else.
+            let missing = || change.rows.clone().find(|row| !is_there(row) && !is_removed(row));
+            if let Some(row) = (!all).then(missing).flatten() {
+                if change.is_known_by(version) {
+                    return wrong("was acknowledged and is lost", row);
+                }
+                if there > 0 {
+                    return wrong("is there in part", row);
+                }
             }
-            if !here.is_empty() {
-                return wrong("is there in part", row);
+        }
+        if there > 0 {
+            let mut must = removers().filter(|other| other.must_remove(change, version)).map(Change::removed);
+            let both = |rows: Range<i64>| rows.start.max(change.rows.start)..rows.end.min(change.rows.end);
+            if let Some(row) = must.find_map(|rows| both(rows).find(is_there)) {
+                return wrong("is there again behind its removal", row);
             }
         }
-        let removed = |row: &&i64| {
-            removers.iter().any(|other| other.removes(**row) && other.must_remove(change, version))
-        };
-        match here.iter().find(removed) {
-            Some(row) => wrong("is there again behind its removal", *row),
-            None => Ok(()),
-        }
+        Ok(())
     }
+}
+
+/// The place of a row that somebody wrote.
+fn index(row: i64) -> usize {
+    usize::try_from(row).unwrap()
 }
 
 #[cfg(test)]
@@ -273,7 +292,7 @@ mod tests {
     }
 
     fn said(model: &mut Model, version: u64, rows: &[(i64, i64)]) -> String {
-        model.answered(version, rows).err().unwrap_or_default()
+        model.answered(version, rows.iter().copied()).err().unwrap_or_default()
     }
 
     #[test]
@@ -281,8 +300,8 @@ mod tests {
         use Kind::{Append, Delete, Replace, ReplaceAll};
         let changes = [(Append, 0..4, Some(1)), (Replace, 1..3, Some(2)), (Delete, 3..4, Some(3))];
         let mut known = model(&changes);
-        assert_eq!(known.answered(3, &[(0, 0), (1, 1), (2, 1)]), Ok(()));
-        assert_eq!(known.answered(2, &[(0, 0), (1, 1), (2, 1), (3, 0)]), Ok(()));
+        assert_eq!(known.answered(3, [(0, 0), (1, 1), (2, 1)].into_iter()), Ok(()));
+        assert_eq!(known.answered(2, [(0, 0), (1, 1), (2, 1), (3, 0)].into_iter()), Ok(()));
         let wrong = |version, rows: &[_], what| {
             let said = said(&mut model(&changes), version, rows);
             assert!(said.contains(what), "{said:?} of {rows:?}");
@@ -306,6 +325,12 @@ mod tests {
             assert_eq!(said(&mut model(&unknown), 2, rows), "", "{rows:?}");
         }
         assert!(said(&mut model(&unknown), 2, &[(7, 2)]).contains("in part"));
+
+        // Whichever it is, it is the same for everybody.
+        let mut answered = model(&unknown);
+        assert_eq!(said(&mut answered, 2, &[(7, 2), (8, 2)]), "");
+        assert_eq!(said(&mut answered, 2, &[(8, 2), (7, 2)]), "");
+        assert!(said(&mut answered, 2, &[(0, 0), (1, 0), (2, 0), (3, 0)]).contains("another answer"));
 
         let late = [(Append, 0..2, Some(5))];
         assert!(said(&mut model(&late), 4, &[(0, 0), (1, 0)]).contains("too soon"));

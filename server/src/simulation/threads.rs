@@ -1,16 +1,19 @@
 //! Threads that may wait, of which only one runs at a time, and the simulation's own none then.
 //!
-//! A job has a thread of its own, as it has in a process. A task of its node hands it the processor, and has it back when
-//! the job has ended or waits; whatever wakes the job wakes that task. So the order in which jobs get on is that of the
-//! runtime's tasks, which is the same for the same seed.
+//! A job has a thread of its own, as it has in a process, and as there the next job has it when it has ended. A task of its
+//! node hands it the processor, and has it back when the job has ended or waits; whatever wakes the job wakes that task. So
+//! the order in which jobs get on is that of the runtime's tasks, which is the same for the same seed.
 
 use std::{
     cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::{
+        Mutex,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     task::{Context, Poll, Waker},
-    thread::{self, JoinHandle},
+    thread,
 };
 
 use tokio::runtime::Handle;
@@ -30,6 +33,47 @@ struct Baton {
     back: SyncSender<Turn>,
 }
 
+/// Threads whose jobs have ended: the last is the next to have one.
+static IDLE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+
+/// A thread that waits for a job.
+struct Worker(SyncSender<Assigned>);
+
+/// A job, and what it hears and says.
+struct Assigned {
+    runtime: Handle,
+    job: Job,
+    turns: Receiver<Waker>,
+    back: SyncSender<Turn>,
+}
+
+impl Worker {
+    fn new() -> Self {
+        let (jobs, assigned) = sync_channel::<Assigned>(1);
+        thread::spawn(move || assigned.iter().for_each(Assigned::run));
+        Self(jobs)
+    }
+}
+
+impl Assigned {
+    fn run(self) {
+        let Self { runtime, job, turns, back } = self;
+        match turns.recv() {
+            Ok(waker) => {
+                let _runtime = runtime.enter();
+                BATON.set(Some(Baton { waker, turns, back: back.clone() }));
+                // What it has to say of a panic it says itself.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+                drop(BATON.take());
+            }
+            Err(_) => drop(job),
+        }
+        // Behind this the simulation goes on: nothing of the job is left.
+        drop(runtime);
+        let _ = back.send(Turn::Ended);
+    }
+}
+
 thread_local! {
     static BATON: RefCell<Option<Baton>> = const { RefCell::new(None) };
 }
@@ -39,20 +83,13 @@ struct Crashed;
 
 /// Starts a job in the runtime of this thread.
 pub(super) fn start(job: Job) {
-    let runtime = Handle::current();
     let (turn, turns) = sync_channel::<Waker>(1);
     let (back, backs) = sync_channel(1);
-    let thread = thread::spawn(move || {
-        let _runtime = runtime.enter();
-        let Ok(waker) = turns.recv() else { return };
-        let ended = back.clone();
-        BATON.set(Some(Baton { waker, turns, back }));
-        // What it has to say of a panic it says itself.
-        let _ = catch_unwind(AssertUnwindSafe(job));
-        drop(BATON.take());
-        let _ = ended.send(Turn::Ended);
-    });
-    tokio::spawn(Driver { turn: Some(turn), backs, thread: Some(thread) });
+    let idle = IDLE.lock().unwrap().pop();
+    let worker = idle.unwrap_or_else(Worker::new);
+    let assigned = Assigned { runtime: Handle::current(), job, turns, back };
+    assert!(worker.0.send(assigned).is_ok(), "a thread waits for jobs for as long as there may be some");
+    tokio::spawn(Driver { turn: Some(turn), backs, worker: Some(worker) });
 }
 
 /// Waits on the thread of a job.
@@ -77,13 +114,13 @@ pub(super) fn block_on(mut future: Pin<&mut (dyn Future<Output = ()> + '_)>) {
 struct Driver {
     turn: Option<SyncSender<Waker>>,
     backs: Receiver<Turn>,
-    thread: Option<JoinHandle<()>>,
+    worker: Option<Worker>,
 }
 
 impl Driver {
-    fn join(&mut self) {
-        drop(self.turn.take());
-        let _ = self.thread.take().map(JoinHandle::join);
+    /// The job has ended; its thread is the next one's.
+    fn release(&mut self) {
+        IDLE.lock().unwrap().extend(self.worker.take());
     }
 }
 
@@ -95,13 +132,18 @@ impl Future for Driver {
         if turn.send(context.waker().clone()).is_ok() && matches!(self.backs.recv(), Ok(Turn::Waits)) {
             return Poll::Pending;
         }
-        self.join();
+        self.release();
         Poll::Ready(())
     }
 }
 
 impl Drop for Driver {
+    /// Where the job waits, its node was crashed: it hears of it, and ends.
     fn drop(&mut self) {
-        self.join();
+        drop(self.turn.take());
+        if self.worker.is_some() {
+            while matches!(self.backs.recv(), Ok(Turn::Waits)) {}
+            self.release();
+        }
     }
 }
