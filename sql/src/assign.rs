@@ -164,6 +164,10 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let clocks = of_texts::clocks(texts.as_string::<i32>(), false).map_err(told)?;
         return cast(&(Arc::new(clocks) as ArrayRef), &wanted);
     }
+    if let (DataType::Timestamp(..), true) = (&wanted, is_text(given)) {
+        let texts = cast(column, &DataType::Utf8)?;
+        return cast(&(Arc::new(of_texts::moments(texts.as_string::<i32>())) as ArrayRef), &wanted);
+    }
     let cast_column = match given {
         // A time without a zone is one of UTC.
         DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {

@@ -24,7 +24,11 @@ use datafusion::{
     },
 };
 
-use crate::{around::Call, error::Error, functions::of_arrays};
+use crate::{
+    around::Call,
+    error::Error,
+    functions::{self, of_arrays},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -114,11 +118,21 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(None) };
     let Some(kind) = kind_of(&from, to, is_try) else { return Ok(None) };
+    let (mut expr, is_moment) = (expr.clone(), from.is_string() && matches!(to, DataType::Timestamp(..)));
+    if let (Expr::Cast(Cast { expr: of, .. }) | Expr::TryCast(TryCast { expr: of, .. }), true) =
+        (&mut expr, is_moment)
+    {
+        **of = functions::moment(std::mem::take(&mut **of));
+        if let Expr::Literal(value, _) = of.as_ref() {
+            let (other, is_changed) = (of_literal(value, to, kind, is_try)?, of != inner);
+            return Ok(other.or_else(|| is_changed.then_some(expr)));
+        }
+    }
     if let Expr::Literal(value, _) = inner.as_ref() {
         return of_literal(value, to, kind, is_try);
     }
     Ok(match kind {
-        Kind::Within { .. } => call(kind, expr.clone()),
+        Kind::Within { .. } => call(kind, expr),
         Kind::Float { .. } => call(kind, inner.as_ref().clone()),
     })
 }

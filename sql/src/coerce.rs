@@ -11,6 +11,8 @@ use datafusion::{
     optimizer::analyzer::type_coercion::TypeCoercionRewriter,
 };
 
+use crate::functions;
+
 /// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
 /// float32 is the float32 that a person means by it.
 pub(crate) fn float_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
@@ -47,7 +49,7 @@ pub(crate) fn texts_as_timestamps(sides: &mut [&mut Expr], types: &[DataType]) -
     }
     let mut changed = false;
     for side in sides.iter_mut().filter(|side| is_text(side)) {
-        **side = cast(std::mem::take(&mut **side), timestamp.clone());
+        **side = cast(functions::moment(std::mem::take(&mut **side)), timestamp.clone());
         changed = true;
     }
     changed

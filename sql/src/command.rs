@@ -39,7 +39,7 @@ pub enum Command {
     DropView,
     /// CREATE INDEX, which makes none.
     CreateIndex,
-    /// DROP INDEX IF EXISTS.
+    /// DROP INDEX, which drops none.
     DropIndex,
     /// CANCEL QUERY.
     CancelQuery,

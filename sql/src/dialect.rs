@@ -103,6 +103,15 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     rewrite.fault.map_or(Ok(()), Err)
 }
 
+/// Whether it is a parameter, in parentheses or not.
+fn is_parameter(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_parameter(inner),
+        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        _ => false,
+    }
+}
+
 struct Rewrite {
     /// What tables are called anywhere in the statement.
     tables: BTreeSet<String>,
@@ -249,6 +258,11 @@ impl Rewrite {
                     }
                     op => quantified::compared(left, op, right, false)?,
                 };
+            }
+            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if is_parameter(right) => {
+                return Err(Error::unsupported(
+                    "a list as one parameter, which IN ($1, $2, ...) takes value by value,",
+                ));
             }
             Expr::AnyOp { left, compare_op, right, .. } => {
                 if let Some(of_list) = quantified::any_of_list(left, compare_op, right) {

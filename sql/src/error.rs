@@ -293,6 +293,12 @@ const STATEMENTS: [&str; 18] = [
 /// A message in the form of ours: it begins small, and has no full stop.
 fn sentence(message: &str) -> String {
     let message = message.trim().trim_end_matches('.');
+    // The planner shows what the parser has made of it.
+    if let Some(node) = message.to_lowercase().strip_prefix("unsupported ast node ") {
+        let name = node.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        return format!("{} is not supported", name.to_uppercase());
+    }
+    let message = message.replace("not supported by DataFusion", "not supported");
     // It is told of any list.
     let message = message.replace("While expanding wildcard, ", "");
     let mut chars = message.chars();

@@ -22,6 +22,8 @@ use datafusion::{
     },
 };
 
+use basalt_nested::with_seconds;
+
 use crate::{
     bytes,
     calendar::{self, Moment},
@@ -38,6 +40,8 @@ enum Kind {
     Clock {
         is_try: bool,
     },
+    /// Text of a timestamp, with its seconds.
+    Moment,
     /// Text that has the form of a decimal, with an exponent where it has one.
     Decimal {
         precision: u8,
@@ -95,10 +99,14 @@ const ALL: [(&str, Kind); 11] = [
     ("basalt_interval", Kind::Interval),
 ];
 
+/// The name of [`Kind::Moment`].
+const MOMENT: &str = "basalt_moment";
+
 /// Those that only statements which were rewritten have.
-const INNER: [(&str, Kind); 9] = [
+const INNER: [(&str, Kind); 10] = [
     ("basalt_clock", Kind::Clock { is_try: false }),
     ("basalt_try_clock", Kind::Clock { is_try: true }),
+    (MOMENT, Kind::Moment),
     ("basalt_bytes", Kind::Bytes { is_try: false }),
     ("basalt_try_bytes", Kind::Bytes { is_try: true }),
     ("basalt_same", Kind::Same),
@@ -132,6 +140,18 @@ pub(crate) fn text(expr: Expr) -> Expr {
 pub(crate) fn clock(expr: Expr, is_try: bool) -> Expr {
     function(if is_try { "basalt_try_clock" } else { "basalt_clock" }, Kind::Clock { is_try })
         .call(vec![expr])
+}
+
+/// Text that is to be a timestamp.
+pub(crate) fn moment(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(value, metadata) => {
+            let whole = value.try_as_str().flatten().map(|text| with_seconds(text).into_owned());
+            Expr::Literal(whole.map_or(value, |text| ScalarValue::Utf8(Some(text))), metadata)
+        }
+        Expr::ScalarFunction(of) if of.func.name() == MOMENT => Expr::ScalarFunction(of),
+        expr => function(MOMENT, Kind::Moment).call(vec![expr]),
+    }
 }
 
 /// Text that is to be a decimal.
@@ -242,6 +262,10 @@ impl Function {
                 let texts = cast(&args[0], &DataType::Utf8)?;
                 Arc::new(of_texts::clocks(texts.as_string::<i32>(), is_try)?)
             }
+            Kind::Moment => {
+                let texts = cast(&args[0], &DataType::Utf8)?;
+                Arc::new(of_texts::moments(texts.as_string::<i32>()))
+            }
             Kind::Decimal { precision, scale, is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
                 Arc::new(of_texts::decimals(texts.as_string::<i32>(), precision, scale, is_try)?)
@@ -324,7 +348,9 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         self.check(types)?;
         Ok(match self.kind {
-            Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
+            Kind::Text | Kind::Clock { .. } | Kind::Moment | Kind::TypeOf | Kind::RegexpExtract => {
+                DataType::Utf8
+            }
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
             Kind::Bytes { .. } => DataType::Binary,
             Kind::DateDiff | Kind::DateSub => DataType::Int64,

@@ -300,6 +300,8 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
     for token in tokens.iter().map(|token| &token.token) {
         operators += usize::from(match token {
             Token::Number(..)
+            | Token::Placeholder(_)
+            | Token::Question
             | Token::SingleQuotedString(_)
             | Token::Comma
             | Token::Period

@@ -373,7 +373,8 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
             if *cascade || *purge || *temporary || table.is_some() {
                 return Err(Error::unsupported("this form of DROP"));
             }
-            if let (ast::ObjectType::Index, true) = (object_type, if_exists) {
+            // None was made.
+            if *object_type == ast::ObjectType::Index {
                 return Ok(Some(Resolved::Nothing(Command::DropIndex)));
             }
             let [name] = names.as_slice() else {

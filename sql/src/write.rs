@@ -75,6 +75,10 @@ pub(crate) fn target(statement: &ast::Statement) -> Result<Option<(Command, Stri
             }
         }
         ast::Statement::Update(update) => (Command::Update, of_factor(&update.table.relation)?),
+        ast::Statement::Delete(ast::Delete { from: ast::FromTable::WithoutKeyword(_), .. }) => {
+            // What is left out might be its condition as well.
+            return Err(Error::invalid("DELETE FROM which table?"));
+        }
         ast::Statement::Delete(delete) => (Command::Delete, of_factor(&only(&delete.from)?.relation)?),
         ast::Statement::Truncate(truncate) => {
             let ignored = [

@@ -36,6 +36,7 @@ mod health;
 pub mod human;
 mod interrupt;
 mod load;
+mod named;
 pub mod output;
 mod pager;
 mod queries;
@@ -243,17 +244,12 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
         Command::Explain(args) => explain::run(&args, connect).await,
         Command::Sip(command) => sip::run(&command),
         Command::Tables => {
-            let (tables, damaged) = connect.connect().await?.list_all_tables().await?;
-            print(&describe::tables(&tables, &damaged))
+            let client = connect.connect().await?;
+            print(&named::all(&client).await?)
         }
         Command::Describe(args) => {
             let client = connect.connect().await?;
-            let details = if args.full {
-                client.table_full(&args.table).await
-            } else {
-                client.table(&args.table).await
-            };
-            print(&describe::describe(&details?))
+            print(&named::one(&client, &args.table, args.full).await?)
         }
         Command::Attach(args) => {
             let table = connect.connect().await?.attach_table(&args.table, &args.url).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use basalt_proto::v1::ErrorReason;
 use percent_encoding::percent_decode;
 use tokio::time::Instant;
@@ -63,6 +63,11 @@ impl Options {
 /// The media type of a request's body, without its parameters; what a form of a browser may send is none. A page of anybody
 /// can have a browser send such a request to a server on its machine, unasked.
 pub(super) fn content_type(headers: &HeaderMap, taken: &[&'static str]) -> Result<&'static str> {
+    let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if let Some(coding) = headers.get(header::CONTENT_ENCODING).filter(|coding| !is_plain(coding)) {
+        let message = format!("the Content-Encoding is {coding:?}; taken is a body as it is");
+        return Err(wrong(message).at("content-encoding"));
+    }
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let given = given.map(|given| media_type(given).to_ascii_lowercase());
     let known = given.as_deref().and_then(|given| taken.iter().find(|known| **known == given));

@@ -149,5 +149,7 @@ pub(super) fn is_written(table: &str) -> RequestError {
 
 /// The error of what is no change of rows.
 pub(super) fn not_in_one(what: &str) -> RequestError {
-    refused(&format!("{what} is not possible in a transaction: what it writes is rows of one table"))
+    refused(&format!(
+        "{what} is not supported in a transaction, which writes rows of one table: outside of one (autocommit) it is"
+    ))
 }

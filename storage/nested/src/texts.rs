@@ -1,6 +1,6 @@
 //! Records of a CSV as columns of texts, with the line of each row, so that a value that is none has its place.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arrow_array::{ArrayRef, builder::StringBuilder};
 
@@ -82,6 +82,20 @@ pub fn says_infinity(text: &str) -> bool {
     word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
 }
 
+/// A timestamp without seconds, as `2013-07-04 10:00`, with them; any other text as it is. Arrow reads none without.
+pub fn with_seconds(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let is_one = bytes.len() >= 16
+        && matches!(bytes[10], b' ' | b'T')
+        && bytes[13] == b':'
+        && bytes[14..16].iter().all(u8::is_ascii_digit)
+        && bytes.get(16).is_none_or(|next| matches!(next, b'Z' | b'+' | b'-' | b' '));
+    match is_one {
+        true => Cow::Owned(format!("{}:00{}", &text[..16], &text[16..])),
+        false => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use arrow_array::{Array as _, cast::AsArray as _};
@@ -116,6 +130,21 @@ mod tests {
         let mut record = Record::default();
         assert!(splitter.next(&mut record).unwrap());
         assert_eq!(texts.push(&record).unwrap_err().column, Some(0));
+    }
+
+    #[test]
+    fn seconds_may_be_left_out() {
+        for (text, expected) in [
+            ("2013-07-04 10:00", "2013-07-04 10:00:00"),
+            ("2013-07-04T10:00Z", "2013-07-04T10:00:00Z"),
+            ("2013-07-04 10:00+02:00", "2013-07-04 10:00:00+02:00"),
+            ("2013-07-04 10:00:30", "2013-07-04 10:00:30"),
+            ("2013-07-04 10:0", "2013-07-04 10:0"),
+            ("2013-07-04", "2013-07-04"),
+            ("2013-07-0é 10:00", "2013-07-0é 10:00"),
+        ] {
+            assert_eq!(with_seconds(text), expected);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{
     copy::{self, Copy},
     session::Session,
 };
-use crate::cli::{CliError, answer::OutputFormat, describe, export::Destination, grid::Grid, pager, print};
+use crate::cli::{CliError, answer::OutputFormat, export::Destination, grid::Grid, named, pager, print};
 
 const HELP: &[(&str, &str)] = &[
     ("\\d", "the tables"),
@@ -115,17 +115,9 @@ fn switch(argument: &str) -> Option<Option<bool>> {
 
 pub(super) async fn run(command: Command, session: &mut Session) -> Result<(), CliError> {
     match command {
-        Command::Tables => {
-            let (tables, damaged) = session.client.list_all_tables().await?;
-            Ok(pager::show(&describe::tables(&tables, &damaged))?)
-        }
+        Command::Tables => Ok(pager::show(&named::all(&session.client).await?)?),
         Command::Describe { table, full } => {
-            let details = if full {
-                session.client.table_full(&table).await?
-            } else {
-                session.client.table(&table).await?
-            };
-            Ok(pager::show(&describe::describe(&details))?)
+            Ok(pager::show(&named::one(&session.client, &table, full).await?)?)
         }
         Command::Turn => {
             let turned = session.target.format == OutputFormat::Line;

@@ -12,7 +12,7 @@ use arrow_array::{
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
 use basalt_core::{fragment::beyond_calendar, schema::Field};
-use basalt_nested::says_infinity;
+use basalt_nested::{says_infinity, with_seconds};
 
 use super::{invalid, unread};
 use crate::status::{RequestError, Result};
@@ -77,7 +77,12 @@ fn converted(texts: &StringArray, field: &Field) -> Option<ArrayRef> {
         _ => {}
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
-    let texts: ArrayRef = Arc::new(texts.clone());
+    let texts: ArrayRef = match wanted {
+        Arrow::Timestamp(..) => {
+            Arc::new(texts.iter().map(|text| text.map(with_seconds)).collect::<StringArray>())
+        }
+        _ => Arc::new(texts.clone()),
+    };
     let made = cast_with_options(&texts, &wanted, &options).ok()?;
     (!has_overflow(texts.as_string(), &made)).then_some(made)
 }
