@@ -47,7 +47,7 @@ const SAMPLE_PIECES: usize = 64;
 const SAMPLE_ROWS: usize = 64;
 
 /// From so many bytes on a column of a row group is compressed.
-const COMPRESSED_BYTES: usize = 2048;
+const COMPRESSED_FROM: usize = 2048;
 
 /// Encodes the columns of a data file.
 #[derive(Clone, Debug)]
@@ -249,8 +249,8 @@ fn chunk(
 /// microseconds, of whoever writes it and of everybody who reads it.
 fn is_small(arrays: &[ArrayRef]) -> bool {
     // Default: what cannot be counted is large.
-    let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(COMPRESSED_BYTES);
-    arrays.iter().map(bytes).sum::<usize>() < COMPRESSED_BYTES
+    let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(COMPRESSED_FROM);
+    arrays.iter().map(bytes).sum::<usize>() < COMPRESSED_FROM
 }
 
 /// Whether the values of a column of a row group come again often enough for a dictionary of them to pay. Where nearly
