@@ -875,14 +875,14 @@ PLANTS = [
         [
             (
                 SCATTER,
-                "                part = &mut own => match part {\n                    Ok(part) => Ok(vec![part]),",
+                "                part = &mut own => match part {\n                    Ok(part) => return Ok(vec![part]),",
                 "                part = &mut own => match part {\n"
                 "                    Ok(part) if PLANTED => {\n"
                 "                        let mut parts = others.await?;\n"
                 "                        parts.push(part);\n"
-                "                        Ok(parts)\n"
+                "                        return Ok(parts);\n"
                 "                    }\n"
-                "                    Ok(part) => Ok(vec![part]),",
+                "                    Ok(part) => return Ok(vec![part]),",
             )
         ],
         [SIMULATED, "server coordinator::scatter::tests::what_is_slow_is_given_to_the_next_and_counts_once"],

@@ -102,6 +102,14 @@ impl Tried {
         tried
     }
 
+    /// What a node has said of it that was slow before.
+    fn told(mut self, place: usize, why: &str, is_gone: bool) -> Self {
+        for attempt in self.0.iter_mut().filter(|attempt| attempt.place == place) {
+            (attempt.why, attempt.is_gone) = (why.into(), is_gone);
+        }
+        self
+    }
+
     fn has(&self, place: usize) -> bool {
         self.0.iter().any(|attempt| attempt.place == place)
     }
@@ -155,22 +163,39 @@ impl<A: Ask> Scatter<'_, A> {
         };
         let Some(first) = first else {
             let mut others = self.next(share.clone(), tried.with(self.view, place, "too slow", false));
-            return tokio::select! {
+            let (failure, missing) = tokio::select! {
                 biased;
                 part = &mut own => match part {
-                    Ok(part) => Ok(vec![part]),
-                    Err(Failure::Request(error)) => Err(Missing::Request(error)),
-                    Err(Failure::Node(_) | Failure::Gone(_)) => others.await,
+                    Ok(part) => return Ok(vec![part]),
+                    Err(failure) => (failure, None),
                 },
                 parts = &mut others => match parts {
-                    Err(Missing::Fragments(fragments, tried)) => match own.await {
-                        Ok(part) => Ok(vec![part]),
-                        Err(Failure::Request(error)) => Err(Missing::Request(error)),
-                        Err(Failure::Node(_) | Failure::Gone(_)) => Err(Missing::Fragments(fragments, tried)),
+                    Err(missing @ Missing::Fragments(..)) => match own.await {
+                        Ok(part) => return Ok(vec![part]),
+                        Err(failure) => (failure, Some(missing)),
                     },
-                    parts => parts,
+                    parts => return parts,
                 },
             };
+            let (why, is_gone) = match failure {
+                Failure::Request(error) => return Err(Missing::Request(error)),
+                Failure::Node(why) => (why, false),
+                Failure::Gone(why) => (why, true),
+            };
+            let missing = match missing {
+                Some(missing) => missing,
+                None => match others.await {
+                    Ok(parts) => return Ok(parts),
+                    Err(missing) => missing,
+                },
+            };
+            // It was slow, and has said meanwhile what is wrong.
+            return Err(match missing {
+                Missing::Fragments(fragments, tried) => {
+                    Missing::Fragments(fragments, tried.told(place, &why, is_gone))
+                }
+                request @ Missing::Request(_) => request,
+            });
         };
         match first {
             Ok(part) => {
@@ -255,11 +280,12 @@ mod tests {
         Answer(Duration),
         Fail,
         Lose,
+        LoseLate(Duration),
         Hang,
         Refuse,
     }
 
-    use Does::{Answer, Fail, Hang, Lose, Refuse};
+    use Does::{Answer, Fail, Hang, Lose, LoseLate, Refuse};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -277,6 +303,10 @@ mod tests {
                 Answer(time) => tokio::time::sleep(time).await,
                 Fail => return Err(Failure::Node("no route".into())),
                 Lose => return Err(Failure::Gone("it is gone".into())),
+                LoseLate(time) => {
+                    tokio::time::sleep(time).await;
+                    return Err(Failure::Gone("it is gone".into()));
+                }
                 Hang => std::future::pending().await,
                 Refuse => return Err(Failure::Request(RequestError::protocol("no"))),
             }
@@ -357,6 +387,14 @@ mod tests {
         }
         // Nobody has it any longer, or somebody may have it.
         assert_eq!(run(vec![Lose; 3], 1).await.unwrap_err().reason(), "VERSION_GONE");
+        // A slow node says so late: behind those that took over, or before them.
+        for late in
+            [vec![Lose, LoseLate(8_000 * MS), Lose], vec![Lose, LoseLate(8_000 * MS), LoseLate(9_000 * MS)]]
+        {
+            let error = run(late, 1).await.unwrap_err();
+            assert_eq!(error.reason(), "VERSION_GONE", "{}", error.message());
+        }
+        assert_eq!(run(vec![Fail, LoseLate(8_000 * MS), Lose], 1).await.unwrap_err().reason(), "INCOMPLETE");
         assert_eq!(run(vec![Lose, Fail, Lose], 1).await.unwrap_err().reason(), "INCOMPLETE");
         assert_eq!(share(&run(vec![Lose, Answer(MS), Lose], 3).await.unwrap().0, 1), 100);
         assert_eq!(run(vec![Hang; 3], 1).await.unwrap_err().reason(), "DEADLINE_EXCEEDED");
