@@ -50,7 +50,8 @@ impl TableLog {
         before: &Arc<TableState>,
         version: u64,
     ) -> Result<Option<Arc<TableState>>> {
-        if before.version >= version || version - before.version > CHECKPOINT_EVERY {
+        let is_between = before.version < version && version < newest.version;
+        if !is_between || version - before.version > CHECKPOINT_EVERY {
             return self.at(newest, version).await;
         }
         if !self.can_be_read(newest, version).await? {
