@@ -16,6 +16,7 @@ mod selects;
 pub(crate) mod signs;
 mod templates;
 mod using;
+mod weight;
 mod windows;
 mod within;
 mod words;
@@ -97,6 +98,7 @@ pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0 };
+    weight::check(statement)?;
     within::qualify(statement)?;
     arrows::as_calls(statement)?;
     let _ = statement.visit(&mut rewrite);

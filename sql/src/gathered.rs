@@ -28,7 +28,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, lists};
+use crate::{error::Error, interruptible::GivenUp, lists};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -358,6 +358,8 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        // In a window there may be many of many values, between which nothing else looks.
+        GivenUp::of_task().check()?;
         // In the order in which they came, since a window takes them away in it.
         let mut sorted: Vec<&ScalarValue> = self.values.iter().collect();
         if self.is_distinct {

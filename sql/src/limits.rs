@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const STATEMENT_BYTES: usize = 256 << 10;
 /// How deep parentheses, subqueries and operators of a statement's text may nest.
 pub const NESTING: usize = 100;
+/// Relations of a statement, with each WITH where it is named.
+pub const RELATIONS: u64 = 1024;
 /// Steps of a path into a JSON text.
 pub const JSON_STEPS: usize = 64;
 /// Operators of a statement's text, by chains of which a tree grows deep.

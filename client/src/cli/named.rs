@@ -46,7 +46,7 @@ async fn of_table(client: &Client, name: &str, full: bool) -> Result<String, Err
 }
 
 async fn of_view(client: &Client, name: &str) -> Result<String, CliError> {
-    let answer = client.sql(&format!("DESCRIBE \"{}\"", name.replace('"', "\"\""))).collect().await?;
+    let answer = client.sql(format!("DESCRIBE \"{}\"", name.replace('"', "\"\""))).collect().await?;
     let mut grid = Grid::new([("column", false), ("type", false), ("null", false)]);
     for ((column_name, data_type), null) in
         column(&answer, 0).into_iter().zip(column(&answer, 1)).zip(column(&answer, 2))

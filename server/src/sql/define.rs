@@ -134,6 +134,10 @@ impl Tables {
     pub(super) async fn make_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.refuse_in_transaction("CREATE VIEW").map_err(carried)?;
         self.asker.caller.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
+        // What takes the place of another one's drops it.
+        if replace {
+            self.asker.caller.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
+        }
         let (state, name, sql) = (Arc::clone(&self.state), name.to_owned(), sql.to_owned());
         let made = self.on_runtime(async move {
             let token = state.running.token();

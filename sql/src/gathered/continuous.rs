@@ -24,7 +24,7 @@ use datafusion::{
 };
 
 use super::{Values, passing, quantile, shares};
-use crate::{error::Error, lists};
+use crate::{error::Error, interruptible::GivenUp, lists};
 
 /// Microseconds, as dates and timestamps are between others.
 const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -482,6 +482,8 @@ impl<T: Between> Accumulator for One<T> {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        // In a window there may be many of many values, between which nothing else looks.
+        GivenUp::of_task().check()?;
         // Default: no values have come.
         let values = self.0.values.first().cloned().unwrap_or_default();
         ScalarValue::try_from_array(&self.0.given(vec![values])?, 0)
