@@ -166,7 +166,10 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     }
     if let (DataType::Timestamp(..), true) = (&wanted, is_text(given)) {
         let texts = cast(column, &DataType::Utf8)?;
-        return cast(&(Arc::new(of_texts::moments(texts.as_string::<i32>())) as ArrayRef), &wanted);
+        return cast(
+            &(Arc::new(basalt_nested::all_with_seconds(texts.as_string::<i32>())) as ArrayRef),
+            &wanted,
+        );
     }
     let cast_column = match given {
         // A time without a zone is one of UTC.

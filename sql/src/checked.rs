@@ -118,23 +118,34 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(None) };
     let Some(kind) = kind_of(&from, to, is_try) else { return Ok(None) };
-    let (mut expr, is_moment) = (expr.clone(), from.is_string() && matches!(to, DataType::Timestamp(..)));
-    if let (Expr::Cast(Cast { expr: of, .. }) | Expr::TryCast(TryCast { expr: of, .. }), true) =
-        (&mut expr, is_moment)
-    {
-        **of = functions::moment(std::mem::take(&mut **of));
-        if let Expr::Literal(value, _) = of.as_ref() {
-            let (other, is_changed) = (of_literal(value, to, kind, is_try)?, of != inner);
-            return Ok(other.or_else(|| is_changed.then_some(expr)));
-        }
-    }
-    if let Expr::Literal(value, _) = inner.as_ref() {
-        return of_literal(value, to, kind, is_try);
+    let whole = match to {
+        DataType::Timestamp(..) if from.is_string() => Some(functions::moment(inner.as_ref().clone())),
+        _ => None,
+    };
+    let taken = whole.as_ref().unwrap_or(inner);
+    if let Expr::Literal(value, _) = taken {
+        let other = of_literal(value, to, kind, is_try)?;
+        return Ok(
+            other.or_else(|| whole.filter(|whole| whole != inner.as_ref()).map(|whole| of(expr, whole)))
+        );
     }
     Ok(match kind {
-        Kind::Within { .. } => call(kind, expr),
-        Kind::Float { .. } => call(kind, inner.as_ref().clone()),
+        Kind::Within { .. } => call(kind, of(expr, taken.clone())),
+        Kind::Float { .. } => call(kind, taken.clone()),
     })
+}
+
+/// The same cast of another expression.
+fn of(cast: &Expr, inner: Expr) -> Expr {
+    match cast {
+        Expr::Cast(Cast { field, .. }) => {
+            Expr::Cast(Cast { expr: Box::new(inner), field: Arc::clone(field) })
+        }
+        Expr::TryCast(TryCast { field, .. }) => {
+            Expr::TryCast(TryCast { expr: Box::new(inner), field: Arc::clone(field) })
+        }
+        _ => inner,
+    }
 }
 
 fn kind_of(from: &DataType, to: &DataType, is_try: bool) -> Option<Kind> {

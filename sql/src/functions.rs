@@ -22,7 +22,7 @@ use datafusion::{
     },
 };
 
-use basalt_nested::with_seconds;
+use basalt_nested::{all_with_seconds, with_seconds};
 
 use crate::{
     bytes,
@@ -264,7 +264,7 @@ impl Function {
             }
             Kind::Moment => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
-                Arc::new(of_texts::moments(texts.as_string::<i32>()))
+                Arc::new(all_with_seconds(texts.as_string::<i32>()))
             }
             Kind::Decimal { precision, scale, is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;

@@ -2,7 +2,6 @@
 
 use arrow_array::{Decimal128Array, StringArray};
 use basalt_core::error::ErrorKind;
-use basalt_nested::with_seconds;
 
 use crate::{
     decimals,
@@ -22,11 +21,6 @@ pub(crate) fn clocks(texts: &StringArray, is_try: bool) -> Result<StringArray> {
         text => Ok(text.map(str::to_owned)),
     };
     texts.iter().map(clock).collect()
-}
-
-/// Texts of timestamps, for a cast that knows none without seconds.
-pub(crate) fn moments(texts: &StringArray) -> StringArray {
-    texts.iter().map(|text| text.map(with_seconds)).collect()
 }
 
 /// Texts as decimals, rounded, and with an exponent where they have one.

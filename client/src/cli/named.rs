@@ -8,18 +8,19 @@ use crate::{Client, Error, ErrorReason, QueryResult};
 /// Tables, those that cannot be read, and views.
 pub(super) async fn all(client: &Client) -> Result<String, CliError> {
     let (tables, damaged) = client.list_all_tables().await?;
-    let views = views(client).await;
+    let views = match views(client).await {
+        views if views.is_empty() => String::new(),
+        views => format!("views: {}\n", views.join(", ")),
+    };
     if tables.is_empty() && damaged.is_empty() && !views.is_empty() {
         return Ok(views);
     }
     Ok(describe::tables(&tables, &damaged) + &views)
 }
 
-/// A line that names the views; none where there are none, or the server has no SQL.
-async fn views(client: &Client) -> String {
-    let Ok(answer) = client.sql("SHOW VIEWS").collect().await else { return String::new() };
-    let names = column(&answer, 0);
-    if names.is_empty() { String::new() } else { format!("views: {}\n", names.join(", ")) }
+/// The names of the views, of which there are none where the server has no SQL.
+async fn views(client: &Client) -> Vec<String> {
+    client.sql("SHOW VIEWS").collect().await.map_or_else(|_| Vec::new(), |answer| column(&answer, 0))
 }
 
 /// A table's columns, or a view's.
@@ -33,8 +34,7 @@ pub(super) async fn one(client: &Client, name: &str, full: bool) -> Result<Strin
     if let [table] = tables.iter().filter(|table| alike(&table.name)).collect::<Vec<_>>().as_slice() {
         return Ok(of_table(client, &table.name, full).await?);
     }
-    let Ok(views) = client.sql("SHOW VIEWS").collect().await else { return Err(missing.into()) };
-    match column(&views, 0).iter().filter(|view| alike(view)).collect::<Vec<_>>().as_slice() {
+    match views(client).await.iter().filter(|view| alike(view)).collect::<Vec<_>>().as_slice() {
         [view] => of_view(client, view).await,
         _ => Err(missing.into()),
     }

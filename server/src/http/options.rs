@@ -135,4 +135,15 @@ mod tests {
             assert!(taken(form).is_err(), "{form:?}");
         }
     }
+
+    #[test]
+    fn what_is_compressed_is_not_taken_for_what_is_in_it() {
+        let taken = |coding: &'static str| {
+            let headers = [(header::CONTENT_TYPE, "text/csv"), (header::CONTENT_ENCODING, coding)];
+            let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+            content_type(&headers.into_iter().collect(), &["text/csv"])
+        };
+        assert_eq!(taken("Identity").unwrap(), "text/csv");
+        assert!(taken("gzip").unwrap_err().message().contains("Content-Encoding"));
+    }
 }

@@ -113,7 +113,7 @@ impl AggregateUDFImpl for Paired {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.refuse_distinct(&args)?;
-        Ok(Box::new(One(Groups::new(self.kind))))
+        Ok(Box::new(One { kind: self.kind, pairs: Pairs::NONE }))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
@@ -287,14 +287,12 @@ impl Groups {
             *pairs = pairs.with(Pairs::of(y.value(row), x.value(row)));
         }
     }
+}
 
-    fn merge(&mut self, states: &[ArrayRef], group: impl Fn(usize) -> usize) {
-        let states = floats::<6>(states);
-        for row in 0..states[0].len() {
-            let pairs = &mut self.pairs[group(row)];
-            *pairs = pairs.with(Pairs::of_numbers(states.map(|numbers| numbers.value(row))));
-        }
-    }
+/// The pairs of states.
+fn parts(states: &[ArrayRef]) -> impl Iterator<Item = Pairs> {
+    let states = floats::<6>(states);
+    (0..states[0].len()).map(move |row| Pairs::of_numbers(states.map(|numbers| numbers.value(row))))
 }
 
 fn states_of(pairs: &[Pairs]) -> Vec<ArrayRef> {
@@ -322,7 +320,9 @@ impl GroupsAccumulator for Groups {
         total_num_groups: usize,
     ) -> Result<()> {
         self.pairs.resize(total_num_groups, Pairs::NONE);
-        self.merge(values, |row| group_indices[row]);
+        for (part, group) in parts(values).zip(group_indices) {
+            self.pairs[*group] = self.pairs[*group].with(part);
+        }
         Ok(())
     }
 
@@ -351,38 +351,31 @@ impl GroupsAccumulator for Groups {
 
 /// The pairs of one group.
 #[derive(Debug)]
-struct One(Groups);
-
-impl One {
-    fn pairs(&mut self) -> &mut Groups {
-        self.0.pairs.resize(1, Pairs::NONE);
-        &mut self.0
-    }
+struct One {
+    kind: Kind,
+    pairs: Pairs,
 }
 
 impl Accumulator for One {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.pairs().add(values, None, |_| 0);
-        Ok(())
+        Kind::each(values, |pair| self.pairs = self.pairs.with(pair))
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.pairs().merge(states, |_| 0);
+        parts(states).for_each(|part| self.pairs = self.pairs.with(part));
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let numbers = self.pairs().pairs[0].numbers();
-        Ok(numbers.map(|number| ScalarValue::Float64(Some(number))).to_vec())
+        Ok(self.pairs.numbers().map(|number| ScalarValue::Float64(Some(number))).to_vec())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let pairs = self.pairs().pairs[0];
-        Ok(self.0.kind.given(pairs))
+        Ok(self.kind.given(self.pairs))
     }
 
     fn size(&self) -> usize {
-        GroupsAccumulator::size(&self.0)
+        size_of_val(self)
     }
 }
 

@@ -23,7 +23,7 @@
 pub mod csv;
 mod texts;
 
-pub use texts::{Misfit, Texts, says_infinity, with_seconds};
+pub use texts::{Misfit, Texts, all_with_seconds, says_infinity, with_seconds};
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use arrow_array::{ArrayRef, builder::StringBuilder};
+use arrow_array::{ArrayRef, StringArray, builder::StringBuilder};
 
 use crate::csv::{Record, shown};
 
@@ -82,6 +82,14 @@ pub fn says_infinity(text: &str) -> bool {
     word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
 }
 
+/// Texts of timestamps, each with its seconds; where none lacks them, the same texts.
+pub fn all_with_seconds(texts: &StringArray) -> StringArray {
+    match texts.iter().flatten().any(|text| matches!(with_seconds(text), Cow::Owned(_))) {
+        true => texts.iter().map(|text| text.map(with_seconds)).collect(),
+        false => texts.clone(),
+    }
+}
+
 /// A timestamp without seconds, as `2013-07-04 10:00`, with them; any other text as it is. Arrow reads none without.
 pub fn with_seconds(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
@@ -145,6 +153,10 @@ mod tests {
         ] {
             assert_eq!(with_seconds(text), expected);
         }
+        let texts = |texts: [&str; 2]| StringArray::from(vec![Some(texts[0]), None, Some(texts[1])]);
+        let (whole, short) = (["2013-07-04 10:00:30", "x"], ["2013-07-04 10:00:30", "2013-07-04 10:00"]);
+        assert_eq!(all_with_seconds(&texts(whole)), texts(whole));
+        assert_eq!(all_with_seconds(&texts(short)), texts([short[0], "2013-07-04 10:00:00"]));
     }
 
     #[test]

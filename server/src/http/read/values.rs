@@ -12,7 +12,7 @@ use arrow_array::{
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
 use basalt_core::{fragment::beyond_calendar, schema::Field};
-use basalt_nested::{says_infinity, with_seconds};
+use basalt_nested::{all_with_seconds, says_infinity};
 
 use super::{invalid, unread};
 use crate::status::{RequestError, Result};
@@ -78,9 +78,7 @@ fn converted(texts: &StringArray, field: &Field) -> Option<ArrayRef> {
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let texts: ArrayRef = match wanted {
-        Arrow::Timestamp(..) => {
-            Arc::new(texts.iter().map(|text| text.map(with_seconds)).collect::<StringArray>())
-        }
+        Arrow::Timestamp(..) => Arc::new(all_with_seconds(texts)),
         _ => Arc::new(texts.clone()),
     };
     let made = cast_with_options(&texts, &wanted, &options).ok()?;
