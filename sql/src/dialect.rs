@@ -105,11 +105,14 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     rewrite.fault.map_or(Ok(()), Err)
 }
 
-/// Whether it is a parameter, in parentheses or not.
-fn is_parameter(expr: &Expr) -> bool {
+/// Whether it is a value that is no list: a parameter, or what was given for one.
+fn is_one_value(expr: &Expr) -> bool {
     match expr {
-        Expr::Nested(inner) => is_parameter(inner),
-        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        Expr::Nested(inner) => is_one_value(inner),
+        Expr::Cast { expr, data_type, .. } => {
+            !matches!(data_type, ast::DataType::Array(_)) && is_one_value(expr)
+        }
+        Expr::Value(value) => !matches!(value.value, Value::Null),
         _ => false,
     }
 }
@@ -261,9 +264,9 @@ impl Rewrite {
                     op => quantified::compared(left, op, right, false)?,
                 };
             }
-            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if is_parameter(right) => {
+            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if is_one_value(right) => {
                 return Err(Error::unsupported(
-                    "a list as one parameter, which IN ($1, $2, ...) takes value by value,",
+                    "a list as one parameter or text, which IN ($1, $2, ...) takes value by value,",
                 ));
             }
             Expr::AnyOp { left, compare_op, right, .. } => {

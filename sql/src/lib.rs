@@ -70,6 +70,7 @@ mod plans;
 mod references;
 mod resolve;
 mod scan;
+mod scoped;
 pub mod script;
 mod sets;
 pub mod settings;

@@ -15,12 +15,18 @@ use datafusion::{
     },
 };
 
-use crate::interruptible::{GivenUp, interruptible};
+use crate::{
+    interruptible::{GivenUp, interruptible},
+    scoped::scoped,
+};
 
-/// The same plan, whose joins give way after a few batches, and those with a condition before.
+/// The same plan, whose joins give way after a few batches, and those with a condition and windows before.
 pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let given_up = GivenUp::of_task();
     let give_way = |plan: Arc<dyn ExecutionPlan>| {
+        if let Some(scoped) = scoped(&plan, &given_up) {
+            return Ok(Transformed::yes(scoped));
+        }
         let interruptible = interruptible(&*plan, &given_up)?;
         Ok(giving_way(interruptible.unwrap_or(plan)))
     };

@@ -239,6 +239,10 @@ async fn a_load_that_fails_leaves_nothing() {
         refused(statement(&other, "DROP TABLE sales_sql").await, "PERMISSION_DENIED");
         refused(statement(&writer, "DROP TABLE sales_empty").await, "PERMISSION_DENIED");
         statement(&writer, "DROP TABLE sales_sql").await.unwrap();
+        // Nobody's view takes the place of another one's.
+        statement(&admin, "CREATE VIEW sales_view AS SELECT 1 AS a").await.unwrap();
+        let other = statement(&writer, "CREATE OR REPLACE VIEW sales_view AS SELECT 2 AS a").await;
+        refused(other, "PERMISSION_DENIED");
     }
     // So does the command.
     let path = server.folder.path().join("bad.csv");

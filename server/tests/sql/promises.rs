@@ -56,9 +56,13 @@ async fn errors_have_reasons_and_places() {
         ),
         ("SELECT 1 / (key - key) FROM t", ErrorReason::DivisionByZero),
         ("SELECT CAST(text AS BIGINT) FROM t", ErrorReason::TypeMismatch),
+        // What is left out might be its condition as well.
+        ("DELETE t", ErrorReason::InvalidQuery),
     ] {
         assert_eq!(reason(client.sql(sql).collect().await), expected, "{sql}");
     }
+    let list = client.sql("SELECT key FROM t WHERE key = ANY($1)").bind("{1,2}").collect().await.unwrap_err();
+    assert!(list.to_string().contains("a list as one parameter or text"), "{list}");
     let error = client.sql("SELECT key,\n  nothing FROM t").collect().await.unwrap_err();
     let server = error.server().unwrap();
     assert_eq!((server.code, server.places[0].field.as_str()), (Code::NotFound, "line 2, column 3"));
@@ -131,6 +135,24 @@ async fn a_deadline_ends_a_statement() {
     let over = matches!(error, Error::Deadline) || error.reason() == ErrorReason::DeadlineExceeded;
     assert!(over, "{error}");
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+/// What nobody waits for any longer keeps nobody else waiting: frames of many values are looked at one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_ends_the_windows_of_a_statement() {
+    let address = serve("memory:", |config| config.threads = 2).await;
+    let client = filled(&address, "t", 0..10).await;
+    let brief = client.clone().with_deadline(Duration::from_millis(500));
+    for function in ["mode(x)", "quantile_cont(x, 0.5)", "median(x::VARCHAR)"] {
+        let sql = format!(
+            "SELECT max(m) FROM (SELECT {function} OVER (ORDER BY x ROWS BETWEEN 4000 PRECEDING AND 4000 FOLLOWING) AS m \
+             FROM range(0, 100000) AS r (x)) AS w"
+        );
+        let (one, other) = tokio::join!(brief.sql(&sql).collect(), brief.sql(&sql).collect());
+        assert!(one.is_err() && other.is_err(), "{function}");
+        let asked = tokio::time::timeout(Duration::from_secs(20), number(&client, "SELECT count(*) FROM t"));
+        assert_eq!(asked.await.expect(function), 10);
+    }
 }
 
 /// A write at one node is seen by a statement at another one.

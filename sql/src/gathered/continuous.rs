@@ -509,6 +509,7 @@ impl<T: Between> Accumulator for One<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interruptible::GIVEN_UP;
 
     fn floats(values: &[f64], share: f64) -> f64 {
         between::<Float64Type>(&mut values.to_vec(), share)
@@ -547,6 +548,20 @@ mod tests {
         let given = merged.evaluate(EmitTo::All).unwrap();
         let given: Vec<_> = given.as_primitive::<Float64Type>().iter().collect();
         assert_eq!(given, [Some(2.5), None, Some(9.0)]);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_median_of_a_frame() {
+        let asked = Asked { shares: vec![0.5], is_list: false, is_distinct: false };
+        let mut one = One(Groups::<Float64Type>::new(asked, DataType::Float64));
+        let mut mode = super::super::Values::of_share(0.5, DataType::Float64, false);
+        let given_up = GivenUp::default();
+        let both = |one: &mut One<Float64Type>, mode: &mut super::super::Values| {
+            GIVEN_UP.sync_scope(given_up.clone(), || (one.evaluate().is_ok(), mode.evaluate().is_ok()))
+        };
+        assert_eq!(both(&mut one, &mut mode), (true, true));
+        given_up.set();
+        assert_eq!(both(&mut one, &mut mode), (false, false));
     }
 
     #[test]
