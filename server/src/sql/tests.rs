@@ -91,9 +91,9 @@ async fn transactions(state: &Arc<State>) {
     refused(state, &transaction, "SELECT count(*) FROM t", "has changed table").await;
     refused(state, &transaction, "DELETE FROM t WHERE k = 3", "has changed table").await;
     refused(state, &transaction, "INSERT INTO u VALUES (1)", "writes to one table").await;
-    refused(state, &transaction, "CREATE TABLE v (a INT)", "not possible in a transaction").await;
-    refused(state, &transaction, "DROP TABLE u", "not possible in a transaction").await;
-    refused(state, &transaction, "CREATE VIEW v AS SELECT 1 AS one", "not possible in a transaction").await;
+    refused(state, &transaction, "CREATE TABLE v (a INT)", "not supported in a transaction").await;
+    refused(state, &transaction, "DROP TABLE u", "not supported in a transaction").await;
+    refused(state, &transaction, "CREATE VIEW v AS SELECT 1 AS one", "not supported in a transaction").await;
     assert_eq!(within(state, &transaction, "SELECT count(*) FROM u").await, 0);
     transaction.commit(state).await.unwrap();
     assert_eq!(seen(state).await, (332, version + 1));
