@@ -29,7 +29,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::{memory::Account, pace::Pace, reload::Reload, status::RequestError, tls::Certificate};
+use crate::{limits, memory::Account, pace::Pace, reload::Reload, status::RequestError, tls::Certificate};
 
 use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
@@ -185,6 +185,13 @@ impl Access {
     /// Somebody came with a key that is none.
     pub(crate) fn refused(&self, address: SocketAddr) {
         audit(&Principal::Anonymous(address), "come in with", &"a key that is not known", false);
+    }
+
+    /// Somebody came by a name whose key is another one, or that is none.
+    pub(crate) fn refused_as(&self, name: &str, address: SocketAddr) {
+        let name: String = name.chars().take(limits::TOLD_NAME_CHARS).collect();
+        let what = format!("a wrong password for {name:?}");
+        audit(&Principal::Anonymous(address), "come in with", &what, false);
     }
 
     /// Fails where a principal may not do what it asks for.

@@ -184,6 +184,10 @@ pub const POSTGRES_STARTUP_BYTES: usize = 10_000;
 /// Bytes of a message that has neither a statement's text nor parameters; a larger one is counted before it is read. What
 /// is read at once, and the room that is made for it, is no more.
 pub const POSTGRES_SMALL_MESSAGE_BYTES: usize = 16 << 10;
+/// Bytes of a message that brings rows of COPY, and of one of its rows in binary form; they are counted before they are read.
+pub const POSTGRES_COPY_BYTES: usize = 64 << 20;
+/// Messages of a COPY that may wait to be read.
+pub const COPY_MESSAGES: usize = 1;
 /// Bytes of rows that are made before they are sent: what one row takes more is sent with it.
 pub const POSTGRES_OUTPUT_BYTES: usize = 64 << 10;
 /// Bytes of the name of a statement or a portal, and of a setting.
@@ -474,6 +478,8 @@ pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 pub const RETELL_INTERVAL: Duration = Duration::from_secs(60);
 /// Errors of which it is remembered that the log tells of them: of the store, and of each table.
 pub const TOLD_ERRORS: usize = 64;
+/// Characters of the name of somebody who is not let in, in the audit log.
+pub const TOLD_NAME_CHARS: usize = 64;
 /// How often files that no version needs are removed, and how long after a start for the first time.
 pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// See [`VACUUM_INTERVAL`].

@@ -23,6 +23,7 @@ import psycopg
 import psycopg2
 import sqlalchemy
 
+import check_copy
 from secured import Secured
 
 TABLES = ["airlines", "airports", "flights", "planes", "weather"]
@@ -267,6 +268,12 @@ async def check_asyncpg(server, reference):
                 assert await connection.fetchval("SELECT count(*) FROM airlines") == 16
 
 
+async def copies_of_asyncpg(server):
+    connection = await asyncpg.connect(server.url())
+    await check_copy.of_asyncpg(connection)
+    await connection.close()
+
+
 def check_keys(binary):
     """TLS and SCRAM: the user is a key's name, the password the key."""
     with tempfile.TemporaryDirectory() as folder:
@@ -339,6 +346,8 @@ def main():
         check_psycopg2(server, reference)
         check_sqlalchemy(server, reference)
         asyncio.run(check_asyncpg(server, reference))
+        check_copy.check(server, files, bool(shutil.which("psql")))
+        asyncio.run(copies_of_asyncpg(server))
     finally:
         server.process.terminate()
         assert server.process.wait(timeout=60) == 0

@@ -56,9 +56,48 @@ fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// The bytes of a text as PostgreSQL reads one: `\\x` and two digits for each, or characters, where a backslash stands before
+/// another or before three octal digits. `None`: it stands for none.
+pub(crate) fn of_postgres(text: &str) -> Option<Vec<u8>> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        let pairs = digits.as_bytes().chunks(2);
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            pair.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u8::from_str_radix(pair, 16).ok())?
+        };
+        return pairs.map(byte).collect();
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        if *byte != b'\\' {
+            bytes.push(*byte);
+        } else if let Some(behind) = behind.strip_prefix(b"\\") {
+            bytes.push(b'\\');
+            rest = behind;
+        } else {
+            let digits = behind.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?);
+            rest = &behind[3..];
+        }
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_postgresql_stand_for_bytes() {
+        assert_eq!(of_postgres("\\xDEadbe"), Some(vec![0xde, 0xad, 0xbe]));
+        assert_eq!(of_postgres("\\x"), Some(vec![]));
+        assert_eq!(of_postgres("a\\\\b\\000\\377"), Some(vec![b'a', b'\\', b'b', 0, 255]));
+        for text in ["\\xA", "\\x+1", "\\", "\\400", "\\n"] {
+            assert_eq!(of_postgres(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn texts_stand_for_bytes() {

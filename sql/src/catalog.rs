@@ -1,6 +1,6 @@
 //! What SQL asks of whoever has the tables.
 
-use std::{collections::BTreeMap, fmt, fs::File, sync::Arc};
+use std::{collections::BTreeMap, fmt, fs::File, io::Read, sync::Arc};
 
 use arrow_array::{RecordBatch, UInt64Array};
 use async_trait::async_trait;
@@ -16,6 +16,9 @@ use crate::{
     error::{Error, Result},
     system::{ServerRow, ServerTable},
 };
+
+/// The bytes of rows, which are waited for. An end that comes too early is an error, not the end.
+pub type Input = Box<dyn Read + Send>;
 
 /// The tables of a server.
 #[async_trait]
@@ -90,6 +93,22 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         Err(read_only())
     }
 
+    /// What the client sends for COPY FROM STDIN; read to its end, or an error, it is complete.
+    ///
+    /// # Errors
+    /// The client can send nothing.
+    async fn copy_input(&self) -> Result<Input> {
+        Err(no_client())
+    }
+
+    /// Fails where the client cannot take what COPY TO STDOUT gives.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn copies_out(&self) -> Result<()> {
+        Err(no_client())
+    }
+
     /// Waits for the turn of a statement that is planned, before it does anything; `is_light`: it takes little time. One that
     /// is planned again asks again.
     ///
@@ -135,6 +154,12 @@ pub trait Catalog: fmt::Debug + Send + Sync {
 /// The error of a statement that writes where nothing is written.
 fn read_only() -> Error {
     Error::unsupported("writing to these tables")
+}
+
+/// The error of COPY with a client that neither sends nor takes rows so.
+pub fn no_client() -> Error {
+    let what = "COPY FROM STDIN and TO STDOUT but by PostgreSQL's protocol (psql, psycopg, JDBC): here rows";
+    Error::unsupported(what)
 }
 
 /// A table that is to be made.

@@ -2,6 +2,8 @@
 
 use basalt_core::schema::{DataType, Schema};
 
+use crate::copy::CopyForm;
+
 /// What a statement does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -61,6 +63,8 @@ pub struct Description {
     /// The types in which its parameters are taken, those of `$1`, `$2`, ... in turn; of one that may have any type it is
     /// text.
     pub parameters: Vec<DataType>,
-    /// The columns of its answer.
+    /// The columns of its answer; of COPY FROM STDIN, those that the client sends.
     pub schema: Schema,
+    /// In which form the client sends the rows of COPY FROM STDIN.
+    pub copied: Option<CopyForm>,
 }

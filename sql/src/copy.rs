@@ -1,8 +1,12 @@
-//! COPY: rows between a table, or a query, and a Parquet or CSV file of the server, which whoever has the tables opens.
+//! COPY: rows between a table, or a query, and a Parquet or CSV file of the server, which whoever has the tables opens; or the
+//! client, through its connection.
 
+mod lines;
+mod options;
 mod source;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, BufWriter, Write as _},
     sync::Arc,
@@ -13,12 +17,9 @@ use arrow_schema::{ArrowError, SchemaRef};
 use basalt_core::{
     error::{Error as EngineError, ErrorKind, Result as EngineResult},
     exec::Memory,
-    schema::Schema,
+    schema::{Field, Schema},
 };
-use datafusion::{
-    execution::SendableRecordBatchStream,
-    sql::sqlparser::ast::{self, CopyLegacyOption, CopyOption, CopyTarget},
-};
+use datafusion::{execution::SendableRecordBatchStream, sql::sqlparser::ast};
 use futures_util::StreamExt as _;
 use parquet::{
     arrow::ArrowWriter,
@@ -28,71 +29,21 @@ use parquet::{
 };
 use tokio::task::block_in_place;
 
+use options::Format;
+pub(crate) use options::{CopyFile, Target};
+pub use options::{CopyForm, CopyFormat};
 use source::{In, Piece};
 
 use crate::{
     answer::Shown,
     assign::Rows,
-    catalog::{Sink, Writer},
+    catalog::{Input, Sink, Writer},
     csv::Form,
     error::{Error, Result},
     limits,
 };
 
-/// A file, as COPY names it.
-#[derive(Clone, Debug)]
-pub(crate) struct CopyFile {
-    pub(crate) path: String,
-    format: Format,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Format {
-    Parquet,
-    Csv { delimiter: u8, quote: u8, header: bool },
-}
-
 impl CopyFile {
-    /// By the target and the options of COPY; the format is what is said, or what the name ends with.
-    pub(crate) fn new(
-        target: &CopyTarget,
-        options: &[CopyOption],
-        legacy: &[CopyLegacyOption],
-    ) -> Result<Self> {
-        let CopyTarget::File { filename } = target else {
-            return Err(Error::unsupported(format!("COPY with {target} (a file is)")));
-        };
-        if let Some(option) = legacy.first() {
-            return Err(Error::unsupported(format!("{option} (options stand in parentheses: (FORMAT csv))")));
-        }
-        let (mut format, mut delimiter, mut quote, mut header) = (None, b',', b'"', true);
-        let byte = |of: char| {
-            u8::try_from(of)
-                .ok()
-                .filter(u8::is_ascii)
-                .ok_or_else(|| Error::invalid(format!("{of:?} is no ASCII")))
-        };
-        let mut for_csv = false;
-        for option in options {
-            for_csv |= !matches!(option, CopyOption::Format(_));
-            match option {
-                CopyOption::Format(name) => format = Some(name.value.to_ascii_lowercase()),
-                CopyOption::Delimiter(of) => delimiter = byte(*of)?,
-                CopyOption::Quote(of) => quote = byte(*of)?,
-                CopyOption::Header(of) => header = *of,
-                other => return Err(Error::unsupported(format!("COPY with {other}"))),
-            }
-        }
-        let end = filename.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
-        let format = match format.or(end).as_deref() {
-            Some("parquet") if for_csv => return Err(Error::invalid("these options are for CSV")),
-            Some("parquet") => Format::Parquet,
-            Some("csv") => Format::Csv { delimiter, quote, header },
-            _ => return Err(Error::invalid("which format? (FORMAT parquet) and (FORMAT csv) are")),
-        };
-        Ok(Self { path: filename.clone(), format })
-    }
-
     /// Writes the rows of a query; the file is there when all of them are in it.
     pub(crate) async fn write(
         &self,
@@ -121,15 +72,47 @@ impl CopyFile {
         columns: &[String],
         writer: &mut dyn Writer,
     ) -> Result<()> {
-        let mut input = block_in_place(|| In::new(self.format, file, schema, columns))?;
-        let names: Vec<_> = input.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let rows = Rows::new(schema, sources(schema, columns, &names)?);
-        rows.check(&input.schema())?;
-        while let Some(piece) = block_in_place(|| input.next())? {
-            writer.insert(block_in_place(|| fitted(&piece, &rows, schema))?).await?;
-        }
-        Ok(())
+        let input = block_in_place(|| In::new(self.format, file, schema, columns))?;
+        take(input, schema, columns, writer).await
     }
+}
+
+/// Gives the rows that a client sends to a writer.
+pub(crate) async fn read_of_client(
+    form: &CopyForm,
+    input: Input,
+    schema: &Schema,
+    columns: &[String],
+    writer: &mut dyn Writer,
+) -> Result<()> {
+    let input = block_in_place(|| In::of_client(form, input, schema, columns))?;
+    take(input, schema, columns, writer).await
+}
+
+/// The columns that a client sends, in order.
+pub(crate) fn columns_of_client(schema: &Schema, columns: &[String]) -> Result<Vec<Field>> {
+    if columns.is_empty() {
+        return Ok(schema.fields().to_vec());
+    }
+    let mut seen = BTreeSet::new();
+    let column = |name: &String| {
+        let at = schema.find(name)?;
+        match seen.insert(at) {
+            true => Ok(schema.fields()[at].clone()),
+            false => Err(Error::invalid(format!("column {name:?} is named twice"))),
+        }
+    };
+    columns.iter().map(column).collect()
+}
+
+async fn take(mut input: In, schema: &Schema, columns: &[String], writer: &mut dyn Writer) -> Result<()> {
+    let names: Vec<_> = input.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let rows = Rows::new(schema, sources(schema, columns, &names)?);
+    rows.check(&input.schema())?;
+    while let Some(piece) = block_in_place(|| input.next())? {
+        writer.insert(block_in_place(|| fitted(&piece, &rows, schema))?).await?;
+    }
+    Ok(())
 }
 
 /// The rows of a file as those of a table. What is wrong is told with the place of its row.

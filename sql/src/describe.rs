@@ -17,6 +17,7 @@ use datafusion::{
 use crate::{
     answer::{Shown, shown_type},
     command::{Command, Description},
+    copy::{Target, columns_of_client},
     engine::{Request, Shared},
     error::Result,
     headings::Headings,
@@ -74,6 +75,11 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
             let taken = takes(&session, as_query(query), command, &Headings::default()).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
+        // What the client sends, which it is told of before it does.
+        Resolved::CopyFrom(table, columns, Target::Client(form)) => {
+            let schema = Schema::of_answer(columns_of_client(table.schema(), &columns)?);
+            Ok(Description { copied: Some(form), ..described(command, schema) })
+        }
         Resolved::Tables(_) => Ok(described(command, tables_schema())),
         Resolved::Columns(_) | Resolved::ColumnsOf(..) => Ok(described(command, columns_schema())),
         Resolved::Views(_) => Ok(described(command, views_schema())),
@@ -85,7 +91,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         | Resolved::DropView { .. }
         | Resolved::Cancel(_)
         | Resolved::Alter { .. }
-        | Resolved::CopyFrom(..)
+        | Resolved::CopyFrom(_, _, Target::File(_))
         | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
     }
 }
@@ -113,7 +119,8 @@ async fn takes(
         }
         texts => texts?,
     };
-    Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
+    let parameters = types.iter().map(shown_type).collect();
+    Ok(Description { command, parameters, schema, copied: None })
 }
 
 /// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
@@ -154,5 +161,5 @@ async fn typed(
 }
 
 fn described(command: Command, schema: Schema) -> Description {
-    Description { command, parameters: Vec::new(), schema }
+    Description { command, parameters: Vec::new(), schema, copied: None }
 }

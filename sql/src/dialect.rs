@@ -209,6 +209,12 @@ impl Rewrite {
             } if literal(right) == Some(".*") => {
                 **right = Expr::value(Value::SingleQuotedString("(?:.*)".to_owned()));
             }
+            // Functions of types, which are their names here and numbers in PostgreSQL: 0 is none.
+            Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right }
+                if exprs::is_procedure(left) && exprs::is_zero(right) =>
+            {
+                **right = Expr::value(Value::SingleQuotedString("-".to_owned()));
+            }
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
             }

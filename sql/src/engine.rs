@@ -26,6 +26,7 @@ use tokio::{
 use crate::{
     catalog::Catalog,
     command::{Command, Description},
+    copy::CopyForm,
     describe,
     distributed::{self, Borrowed, Distribution, NewTask, RowsOfTask, Tasks},
     error::{Error, Result},
@@ -148,8 +149,8 @@ impl Engine {
         let task = self.handle.spawn(GIVEN_UP.scope(given_up.clone(), async move {
             let sql = request.sql.clone();
             match located(plan::plan(&shared, request).await, &sql) {
-                Ok(Planned { command, shown, mut batches }) => {
-                    if head.send(Ok((command, shown.schema().clone()))).is_err() {
+                Ok(Planned { command, shown, mut batches, copied }) => {
+                    if head.send(Ok((command, shown.schema().clone(), copied))).is_err() {
                         return;
                     }
                     loop {
@@ -174,8 +175,8 @@ impl Engine {
             }
         }));
         let task = AbortOnDrop(task.abort_handle(), given_up);
-        let (command, schema) = of_head.await.map_err(|_| panicked())??;
-        Ok(Answer { command, schema, batches, ended: false, _task: task })
+        let (command, schema, copied) = of_head.await.map_err(|_| panicked())??;
+        Ok(Answer { command, schema, copied, batches, ended: false, _task: task })
     }
 
     /// Plans a statement and says what it takes and gives; it is not run. The values of its parameters are not needed.
@@ -318,6 +319,7 @@ enum Piece {
 pub struct Answer {
     command: Command,
     schema: Schema,
+    copied: Option<CopyForm>,
     batches: mpsc::Receiver<Piece>,
     ended: bool,
     _task: AbortOnDrop,
@@ -327,6 +329,11 @@ impl Answer {
     /// What the statement does.
     pub fn command(&self) -> Command {
         self.command
+    }
+
+    /// The rows are those of COPY TO STDOUT, which the client takes in this form.
+    pub fn copied(&self) -> Option<&CopyForm> {
+        self.copied.as_ref()
     }
 
     /// The columns.

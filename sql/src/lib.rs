@@ -97,8 +97,10 @@ mod zeros;
 pub use async_trait::async_trait;
 
 pub use catalog::{
-    Alteration, Answers, Catalog, Change, Identity, NewTable, Rows, Sink, Table, Writer, Written,
+    Alteration, Answers, Catalog, Change, Identity, Input, NewTable, Rows, Sink, Table, Writer, Written,
+    no_client,
 };
 pub use command::{Command, Description};
+pub use copy::{CopyForm, CopyFormat};
 pub use engine::{Answer, EncodedRows, Engine, Options, Request};
 pub use error::{Error, Result};

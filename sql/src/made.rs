@@ -103,5 +103,5 @@ pub(crate) fn made(schema: Schema, columns: Vec<ArrayRef>) -> Result<Planned> {
     let shown = Shown::of(schema);
     let batch = rows(shown.arrow(), columns)?;
     let batches = RecordBatchStreamAdapter::new(Arc::clone(shown.arrow()), stream::iter([Ok(batch)]));
-    Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches) })
+    Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches), copied: None })
 }

@@ -32,6 +32,7 @@ use crate::{
     checked::{self, Within},
     command::Command,
     constants::HideConstants,
+    copy::{CopyForm, Target, read_of_client},
     correlated,
     decimals::quotient,
     define, digests, distributed,
@@ -263,6 +264,8 @@ pub(crate) struct Planned {
     pub(crate) command: Command,
     pub(crate) shown: Shown,
     pub(crate) batches: SendableRecordBatchStream,
+    /// The rows are what COPY gives to the client, in this form.
+    pub(crate) copied: Option<CopyForm>,
 }
 
 /// Plans a statement and begins to run it. One that writes has written when this returns; where another change came
@@ -290,7 +293,9 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
         let command = resolved.command();
         match &resolved {
             // Their plans tell.
-            Resolved::Query(..) | Resolved::Write(..) => {}
+            Resolved::Query(..) | Resolved::Write(..) | Resolved::CopyTo(_, _, Target::Client(_), _) => {}
+            // Most of its time it waits for the client.
+            Resolved::CopyFrom(_, _, Target::Client(_)) => request.catalog.admit(true).await?,
             Resolved::CopyTo(..)
             | Resolved::CopyFrom(..)
             | Resolved::CreateAs(..)
@@ -324,7 +329,13 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
             }
-            Resolved::CopyTo(session, query, file, headings) => {
+            Resolved::CopyTo(session, query, Target::Client(form), headings) => {
+                request.catalog.copies_out()?;
+                let (session, plan, physical) = planned(*session, as_query(query), headings).await?;
+                let planned = run(shared, &request, session, &plan, physical, command).await?;
+                return Ok(Planned { copied: Some(form), ..planned });
+            }
+            Resolved::CopyTo(session, query, Target::File(file), headings) => {
                 let (session, plan, physical) = planned(*session, as_query(query), headings).await?;
                 let shown = plan.shown(&physical)?;
                 let sink = request.catalog.copy_sink(&file.path).await?;
@@ -332,10 +343,18 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 let inserted = file.write(rows, &shown, sink, &request.memory).await?;
                 Written::Done { inserted, deleted: 0 }
             }
-            Resolved::CopyFrom(table, columns, file) => {
+            Resolved::CopyFrom(table, columns, target) => {
                 let mut writer = table.write(Change::Insert).await?;
-                let source = request.catalog.copy_source(&file.path).await?;
-                file.read(source, table.schema(), &columns, &mut *writer).await?;
+                match target {
+                    Target::File(file) => {
+                        let source = request.catalog.copy_source(&file.path).await?;
+                        file.read(source, table.schema(), &columns, &mut *writer).await?;
+                    }
+                    Target::Client(form) => {
+                        let input = request.catalog.copy_input().await?;
+                        read_of_client(&form, input, table.schema(), &columns, &mut *writer).await?;
+                    }
+                }
                 writer.commit().await?
             }
             Resolved::Alter { table, alterations, full } => {
@@ -465,7 +484,7 @@ async fn run(
     request.catalog.admit(light::is_light(&physical)).await?;
     let physical = distributed::explained(shared, request, &session, logical, physical).await?;
     let batches = distributed::run(shared, request, &session, logical, physical).await?;
-    Ok(Planned { command, shown, batches })
+    Ok(Planned { command, shown, batches, copied: None })
 }
 
 /// A query's plan, for this node.

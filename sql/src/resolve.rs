@@ -23,7 +23,7 @@ use futures_util::future::try_join_all;
 use crate::{
     catalog::{Alteration, Table},
     command::Command,
-    copy::CopyFile,
+    copy::Target,
     define::{self, NewView},
     elsewhere,
     engine::{Request, Shared},
@@ -61,10 +61,10 @@ pub(crate) enum Resolved {
     CreateView(Box<SessionState>, NewView),
     /// ALTER TABLE, and the columns that must have no null.
     Alter { table: Arc<dyn Table>, alterations: Vec<Alteration>, full: Vec<String> },
-    /// COPY of a query to a file.
-    CopyTo(Box<SessionState>, Box<ast::Query>, CopyFile, Headings),
-    /// COPY of columns of a file to a table.
-    CopyFrom(Arc<dyn Table>, Vec<String>, CopyFile),
+    /// COPY of a query to a file, or to the client.
+    CopyTo(Box<SessionState>, Box<ast::Query>, Target, Headings),
+    /// COPY of columns of a file, or of what the client sends, to a table.
+    CopyFrom(Arc<dyn Table>, Vec<String>, Target),
     /// DROP VIEW.
     DropView { view: String, if_exists: bool },
     /// CANCEL QUERY.
@@ -173,7 +173,7 @@ pub(crate) async fn resolve(
         };
         let ast::CopySource::Table { columns, .. } = source else { return Err(lost()) };
         let columns = columns.into_iter().map(|column| column.value).collect();
-        return Ok(Resolved::CopyFrom(table, columns, CopyFile::new(&target, &options, &legacy_options)?));
+        return Ok(Resolved::CopyFrom(table, columns, Target::new(&target, &options, &legacy_options)?));
     }
     if let Statement::Statement(statement) = &parsed.statement
         && let ast::Statement::AlterTable(alter) = &**statement
@@ -297,8 +297,8 @@ pub(crate) async fn resolve(
             }
             ast::Statement::Copy { source, target, options, legacy_options, .. } => {
                 let ast::CopySource::Query(query) = source else { return Err(lost()) };
-                let file = CopyFile::new(&target, &options, &legacy_options)?;
-                Ok(Resolved::CopyTo(session, query, file, parsed.headings))
+                let target = Target::new(&target, &options, &legacy_options)?;
+                Ok(Resolved::CopyTo(session, query, target, parsed.headings))
             }
             other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)), parsed.headings)),
         },

@@ -81,7 +81,8 @@ pub(crate) fn schema() -> Schema {
 /// What the statement takes and gives, where it summarizes this query.
 pub(crate) async fn described(shared: &Shared, request: Request, query: String) -> Result<Description> {
     let of_query = Box::pin(describe::describe(shared, Request { sql: query, ..request })).await?;
-    Ok(Description { command: Command::Show, parameters: of_query.parameters, schema: schema() })
+    let parameters = of_query.parameters;
+    Ok(Description { command: Command::Show, parameters, schema: schema(), copied: None })
 }
 
 /// Summarizes a query.

@@ -213,6 +213,7 @@ mod tests {
         is("HEAD /healthz", 200, "\r\n\r\n").await;
         is("GET /nothing", 404, "/metrics, /healthz or /readyz; /v1/sql, /v1/tables\n").await;
         is("GET /", 303, "\r\n\r\n").await;
+        is("GET /console", 303, "\r\n\r\n").await;
         is("GET /console/", 200, "</html>\n").await;
         is("GET /console/nothing", 404, "the console is at /console/\n").await;
         is("POST /metrics", 405, "no such method here\n").await;

@@ -8,7 +8,7 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State as Shared},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
@@ -42,7 +42,10 @@ pub(super) fn router(state: Arc<State>) -> Router {
     }
     let known = "/console/; /metrics, /healthz or /readyz; /v1/sql, /v1/tables\n";
     router
-        .fallback(async move || (StatusCode::NOT_FOUND, known))
+        .fallback(async move |uri: Uri| match uri.path() {
+            "/console" => console::root().await.into_response(),
+            _ => (StatusCode::NOT_FOUND, known).into_response(),
+        })
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "no such method here\n"))
         .with_state(state)
 }

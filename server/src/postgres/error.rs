@@ -50,6 +50,12 @@ impl Error {
         Self::new("22P02", message)
     }
 
+    /// The same, in a row of COPY and one of its columns, of which both begin at 1.
+    #[must_use]
+    pub(super) fn of_row(self, row: u64, column: usize) -> Self {
+        Self { message: format!("row {row}, column {column} of COPY: {}", self.message), ..self }
+    }
+
     pub(super) fn cancelled() -> Self {
         let (status, reason) = (Code::Cancelled, Some("CANCELLED"));
         Self { status, reason, ..Self::new("57014", "canceling statement due to user request") }
@@ -140,6 +146,8 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
         ErrorReason::TableExists => "42P07",
         ErrorReason::InvalidName => "42602",
         ErrorReason::InvalidSchema => "42611",
+        ErrorReason::InvalidBatch if message.contains("in a column that is not nullable") => "23502",
+        ErrorReason::InvalidBatch if message.contains(" fields, not ") => "22P04",
         ErrorReason::InvalidBatch | ErrorReason::InvalidSip => "22000",
         ErrorReason::InvalidQuery => of_query(message),
         ErrorReason::TypeMismatch if message.contains("cast") || message.contains("parse") => "22P02",
@@ -207,6 +215,8 @@ mod tests {
         assert_eq!(told(ErrorKind::DivisionByZero, "division by zero"), "22012");
         assert_eq!(told(ErrorKind::MemoryLimit, "no memory"), "53200");
         assert_eq!(told(ErrorKind::WriteConflict, "again"), "40001");
+        assert_eq!(told(ErrorKind::InvalidBatch, "null in a column that is not nullable"), "23502");
+        assert_eq!(told(ErrorKind::InvalidBatch, "line 1 of the input: 1 fields, not 2"), "22P04");
         assert_eq!(told(ErrorKind::InvalidQuery, "expected an expression, found FROM"), "42601");
         assert_eq!(told(ErrorKind::InvalidQuery, "no function \"f\""), "42883");
         assert_eq!(told(ErrorKind::InvalidQuery, "sum takes numbers, not Utf8"), "42883");

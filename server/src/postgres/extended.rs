@@ -15,10 +15,10 @@ use super::{
     METHOD,
     command::Command,
     error::{Error, Result},
-    portal::{Portal, guarded, reads},
+    portal::{Portal, guarded, placed, reads},
     rows::{self, Column},
     session::{Session, split},
-    transaction::no_cursor,
+    transaction::{declared, no_cursor},
     types,
     wire::{Bind, End, Frontend, Target},
 };
@@ -109,18 +109,28 @@ impl Session {
         prepared.ok_or_else(|| Error::new("26000", format!("prepared statement \"{name}\" does not exist")))
     }
 
-    /// What a statement takes and gives; `None`: it concerns the connection alone.
+    /// What a statement, or the query of a cursor, takes and gives; `None`: it concerns the connection alone.
     async fn description<'a>(
         &mut self,
         prepared: &'a Prepared,
     ) -> std::result::Result<Option<&'a Description>, End> {
         let Some(part) = &prepared.part else { return Ok(None) };
-        if self.command_of(part)?.is_some() {
-            return Ok(None);
-        }
+        let of_cursor = match self.command_of(part)? {
+            None => None,
+            Some(Command::Declare(_, at)) => Some(declared(part, at)?),
+            Some(_) => return Ok(None),
+        };
+        // Default: the statement itself.
+        let part = of_cursor.as_ref().unwrap_or(part);
         if let Some(description) = prepared.description.get() {
             return Ok(Some(description));
         }
+        let described = self.describe_statement(part).await?;
+        Ok(Some(prepared.description.get_or_init(|| described)))
+    }
+
+    /// What a statement over tables takes and gives.
+    pub(super) async fn describe_statement(&mut self, part: &Part) -> std::result::Result<Description, End> {
         let Self { shared, wire, caller, connection, key, settings, .. } = self;
         let state = &shared.state;
         caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
@@ -129,11 +139,7 @@ impl Session {
         let statement =
             Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
         let described = guarded(wire, &cancelled, &shared.closing, statement.describe(state)).await;
-        let described = described.map_err(|end| match end {
-            End::Error(error) => End::Error(error.of(&part.sql, part.before)),
-            End::Gone => End::Gone,
-        })?;
-        Ok(Some(prepared.description.get_or_init(|| described)))
+        described.map_err(|end| placed(end, part))
     }
 
     async fn describe(&mut self, name: &str) -> std::result::Result<(), End> {
@@ -260,8 +266,9 @@ impl Session {
         };
         if let Some(command) = self.command_of(part)? {
             let (part, formats) = (part.clone(), portal.formats().to_vec());
+            let parameters = portal.parameters().to_vec();
             self.portals.insert(name, portal);
-            return self.obey(command, &part, &formats, false).await;
+            return self.obey(command, &part, &parameters, &formats, false).await;
         }
         if !portal.is_begun() {
             self.begin(&mut portal).await?;

@@ -39,7 +39,7 @@ pub(super) async fn ask(
             Ok(Principal::Key(Arc::clone(&key), address))
         }
         _ => {
-            state.access.refused(address);
+            state.access.refused_as(user, address);
             let message = format!("password authentication failed for user \"{user}\"");
             Err(Error::new("28P01", message).fatal().into())
         }

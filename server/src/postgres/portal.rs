@@ -1,5 +1,7 @@
 //! A statement that runs for a client, and its rows on their way.
 
+use std::sync::Arc;
+
 use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
 use arrow_schema::DataType;
 use basalt_core::query::Literal;
@@ -14,6 +16,7 @@ use tonic::Code;
 
 use super::{
     METHOD,
+    copy::{copies_in, copies_out},
     error::{Error, Result},
     rows::{self, Column},
     session::{Session, is_word},
@@ -23,7 +26,7 @@ use crate::{
     access::{Action, Object, quota::Turn},
     limits,
     panics::caught_async,
-    sql::{RowsOfStatement, Statement},
+    sql::{Copying, RowsOfStatement, Statement},
     status::RequestError,
 };
 
@@ -50,15 +53,15 @@ enum Run {
 
 /// What runs.
 #[derive(Debug)]
-struct Under {
-    rows: RowsOfStatement,
-    columns: Vec<Column>,
-    cancelled: CancellationToken,
+pub(super) struct Under {
+    pub(super) rows: RowsOfStatement,
+    pub(super) columns: Vec<Column>,
+    pub(super) cancelled: CancellationToken,
     deadline: Instant,
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
     batch: Option<(RecordBatch, usize)>,
-    sent: u64,
+    pub(super) sent: u64,
     /// It counts among those that its sender has under way.
     _turn: Option<Turn>,
 }
@@ -101,6 +104,10 @@ impl Portal {
         (text * 4 + parameters.sum::<usize>() + 1024) as u64
     }
 
+    pub(super) fn parameters(&self) -> &[Literal] {
+        &self.parameters
+    }
+
     /// In which its columns are asked for.
     pub(super) fn formats(&self) -> &[i16] {
         &self.formats
@@ -138,6 +145,11 @@ pub(super) fn reads(words: &[Word]) -> bool {
         ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"];
     let first = words.iter().find(|word| !matches!(word, Word::Sign(sign) if sign == "("));
     is_word(first, &READ)
+}
+
+/// Whether a statement over tables may write to them.
+pub(super) fn writes(words: &[Word]) -> bool {
+    !reads(words) && !copies_out(words)
 }
 
 /// The columns of an answer in the formats that were asked for. Types that were told before hold: what has another one now
@@ -184,26 +196,17 @@ pub(super) async fn guarded<T>(
 impl Session {
     /// Begins to run a portal.
     pub(super) async fn begin(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
-        let Self { shared, wire, caller, connection, key, settings, transaction, portals, .. } = self;
-        let state = &shared.state;
         let Some(part) = portal.part.clone() else { return Ok(()) };
-        if state.is_stopping() {
-            return Err(Error::stopping().fatal().into());
-        }
-        caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
-        if !reads(&part.words) {
-            let read_only = ["transaction_read_only", "default_transaction_read_only"];
-            if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
-                return Err(Error::new("25006", "cannot write in a read-only transaction").into());
-            }
-            transaction.written += usize::from(transaction.is_open());
-        }
-        if portals.values().filter(|portal| portal.deadline().is_some()).count() >= limits::POSTGRES_OPEN {
-            let message =
-                format!("more than {} statements whose rows are not all read", limits::POSTGRES_OPEN);
-            return Err(Error::new("53400", message).into());
-        }
-        let turn = caller.turn(Object::Tables).map_err(Error::from)?;
+        self.may_begin(&part)?;
+        // It counts among those of its sender while the client sends its rows.
+        let turn = self.caller.turn(Object::Tables).map_err(Error::from)?;
+        let (sent, copying) = match (copies_in(&part.words), copies_out(&part.words)) {
+            (true, _) => self.ask_for_rows(&part).await.map(|(rows, copying)| (Some(rows), copying))?,
+            (false, true) => (None, Copying::Out),
+            (false, false) => (None, Copying::Not),
+        };
+        let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
+        let state = &shared.state;
         let began = Instant::now();
         let deadline = state.deadline_within(settings.timeout());
         let cancelled = key.begin();
@@ -217,12 +220,13 @@ impl Session {
             running: Some(state.running.token()),
         };
         let begun = async {
-            match transaction.is_open() {
-                true => statement.begin_in(state, &transaction.writes).await,
-                false => statement.begin(state).await,
-            }
+            let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));
+            statement.begin_copying(state, transaction, copying).await
         };
-        let running = guarded(wire, &cancelled, &shared.closing, begun).await;
+        let running = match sent {
+            Some(rows) => rows.guarded(wire, &cancelled, &shared.closing, begun).await,
+            None => guarded(wire, &cancelled, &shared.closing, begun).await,
+        };
         let running = running.map_err(|end| placed(end, &part))?;
         let rows = running.rows(state);
         let columns = columns(rows.schema(), &portal.formats, portal.told.as_deref())?;
@@ -236,6 +240,28 @@ impl Session {
             sent: 0,
             _turn: turn,
         }));
+        Ok(())
+    }
+
+    /// Fails where a statement may not begin now; counts it among those of its transaction that write.
+    fn may_begin(&mut self, part: &Part) -> Result<()> {
+        let Self { shared, caller, settings, transaction, portals, .. } = self;
+        if shared.state.is_stopping() {
+            return Err(Error::stopping().fatal());
+        }
+        caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
+        if portals.values().filter(|portal| portal.deadline().is_some()).count() >= limits::POSTGRES_OPEN {
+            let message =
+                format!("more than {} statements whose rows are not all read", limits::POSTGRES_OPEN);
+            return Err(Error::new("53400", message));
+        }
+        if writes(&part.words) {
+            let read_only = ["transaction_read_only", "default_transaction_read_only"];
+            if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
+                return Err(Error::new("25006", "cannot write in a read-only transaction"));
+            }
+            transaction.written += usize::from(transaction.is_open());
+        }
         Ok(())
     }
 
@@ -264,9 +290,10 @@ impl Session {
             // Whatever has run meanwhile was cancelled by itself.
             under.cancelled = self.key.begin();
         }
-        let outcome = match under.rows.command().gives_rows() {
-            true => self.rows(under, most).await.map(|(sent, is_over)| (sent, is_over, sent)),
-            false => self.written(under).await.map(|rows| (0, true, rows)),
+        let outcome = match (under.rows.copied().cloned(), under.rows.command().gives_rows()) {
+            (Some(form), _) => self.copy_out(under, &form).await.map(|rows| (0, true, rows)),
+            (None, true) => self.rows(under, most).await.map(|(sent, is_over)| (sent, is_over, sent)),
+            (None, false) => self.written(under).await.map(|rows| (0, true, rows)),
         };
         let elapsed = under.began.elapsed();
         let selected = under.rows.statistics().rows_selected;
@@ -328,7 +355,7 @@ impl Session {
             if let Some((batch, from)) = under.batch.take_if(|_| left > 0) {
                 // A piece takes less time than the way to another thread.
                 let most = usize::try_from(left).unwrap_or(usize::MAX);
-                let next = rows::write(&batch, &under.columns, from, most, wire.output())?;
+                let next = rows::write(b'D', &batch, &under.columns, from, most, wire.output())?;
                 sent += (next - from) as u64;
                 under.sent += (next - from) as u64;
                 under.batch = (next < batch.num_rows()).then_some((batch, next));
@@ -415,7 +442,7 @@ impl Session {
 }
 
 /// The error at its place in the text that the client has sent.
-fn placed(end: End, part: &Part) -> End {
+pub(super) fn placed(end: End, part: &Part) -> End {
     match end {
         End::Error(error) => End::Error(error.of(&part.sql, part.before)),
         End::Gone => End::Gone,

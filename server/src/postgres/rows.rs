@@ -32,6 +32,13 @@ pub(super) struct Column {
     pub(super) format: i16,
 }
 
+impl Column {
+    /// The number of its type.
+    pub(super) fn oid(&self) -> u32 {
+        postgres_type(&self.data_type).oid
+    }
+}
+
 /// Columns in the formats that a client has asked for: none is text, one is for all.
 pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> Result<Vec<Column>> {
     let fields = schema.fields();
@@ -56,8 +63,9 @@ pub(super) fn description(columns: &[Column]) -> RowDescription {
     RowDescription::new(columns.iter().map(field).collect())
 }
 
-/// Writes messages of rows, `most` of them from one on, until there are many bytes. Returns the row that follows.
+/// Writes messages of rows, of a type, `most` of them from one on, until there are many bytes. Returns the row that follows.
 pub(super) fn write(
+    tag: u8,
     batch: &RecordBatch,
     columns: &[Column],
     from: usize,
@@ -71,7 +79,7 @@ pub(super) fn write(
     let mut row = from;
     while row < end && out.len() < limits::POSTGRES_OUTPUT_BYTES {
         let begins = out.len();
-        out.put_u8(b'D');
+        out.put_u8(tag);
         out.put_i32(0);
         out.put_i16(count);
         for array in &arrays {
@@ -86,7 +94,7 @@ pub(super) fn write(
 }
 
 /// A column's values, with how they are written.
-struct Values<'a> {
+pub(super) struct Values<'a> {
     array: &'a ArrayRef,
     kind: Kind<'a>,
     binary: bool,
@@ -117,7 +125,7 @@ fn typed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&PrimitiveArray<T>> 
 }
 
 impl<'a> Values<'a> {
-    fn of(array: &'a ArrayRef, column: &Column) -> Result<Self> {
+    pub(super) fn of(array: &'a ArrayRef, column: &Column) -> Result<Self> {
         let kind = match &column.data_type {
             DataType::Boolean => array.as_boolean_opt().map(Kind::Bool),
             DataType::Int8 => typed(array).map(Kind::Int8),
@@ -164,7 +172,12 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    fn text(&self, row: usize, out: &mut BytesMut) {
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(row)
+    }
+
+    /// Writes a value that is not null.
+    pub(super) fn text(&self, row: usize, out: &mut BytesMut) {
         // Writing to memory does not fail.
         let _ = match &self.kind {
             Kind::Bool(values) => out.write_str(if values.value(row) { "t" } else { "f" }),
@@ -349,7 +362,7 @@ mod tests {
         let shown = arrow_schema::Schema::new(shown.collect::<Vec<_>>());
         let batch = RecordBatch::try_new(Arc::new(shown), arrays).unwrap();
         let mut out = BytesMut::new();
-        assert_eq!(write(&batch, &columns, 0, 1, &mut out).unwrap(), 1);
+        assert_eq!(write(b'D', &batch, &columns, 0, 1, &mut out).unwrap(), 1);
         assert_eq!(out[0], b'D');
         assert_eq!(u32::from_be_bytes(out[1..5].try_into().unwrap()) as usize, out.len() - 1);
         let (mut rest, mut values) = (&out[7..], Vec::new());

@@ -25,7 +25,7 @@ use super::{
     error::{Error, Result},
     extended::Prepared,
     password,
-    portal::{Portal, reads},
+    portal::{Portal, writes},
     settings::Settings,
     transaction::{State, Transaction},
     wire::{End, Frontend, Wire},
@@ -235,7 +235,8 @@ impl Session {
         self.began = Instant::now();
         let sql = match &message {
             Ok(Frontend::Query(sql) | Frontend::Parse { sql, .. }) => Some(sql.as_str()),
-            Ok(Frontend::Terminate | Frontend::Sync | Frontend::Flush | Frontend::Copy) => None,
+            Ok(Frontend::Terminate | Frontend::Sync | Frontend::Flush) => None,
+            Ok(Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_)) => None,
             // Default: what a prepared statement says was said before.
             _ => Some(""),
         };
@@ -259,7 +260,8 @@ impl Session {
                 }
                 self.ready().await
             }
-            Ok(Frontend::Copy) => Ok(()),
+            // Of a COPY that is over, or has failed.
+            Ok(Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_)) => Ok(()),
             Ok(Frontend::Flush) => self.wire.flush().await,
             _ if self.skips => Ok(()),
             Ok(message) => self.extended(message).await,
@@ -347,7 +349,7 @@ impl Session {
         if parts.is_empty() {
             self.wire.put(&EmptyQueryResponse::new())?;
         }
-        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && !reads(&part.words);
+        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && writes(&part.words);
         // All or nothing, without a BEGIN.
         self.transaction.implicit =
             self.transaction.state == State::None && parts.iter().filter(writes).count() > 1;
@@ -368,7 +370,7 @@ impl Session {
     async fn parts(&mut self, parts: &[Part]) -> std::result::Result<(), End> {
         for part in parts {
             match self.command_of(part)? {
-                Some(command) => self.obey(command, part, &[], true).await?,
+                Some(command) => self.obey(command, part, &[], &[], true).await?,
                 None => {
                     let mut portal = Portal::new(Some(part.clone()), Vec::new(), Vec::new(), None);
                     self.begin(&mut portal).await?;

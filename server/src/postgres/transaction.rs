@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use basalt_core::query::Literal;
 use basalt_sql::script::Part;
 use pgwire::messages::{
     response::{CommandComplete, NoticeResponse},
@@ -63,11 +64,12 @@ pub(super) enum State {
 }
 
 impl Session {
-    /// Does what a command says; `formats` are those of an answer's columns, and `describes` that they are told.
+    /// Does what a command says; `parameters` are those of a cursor's query, `formats` are those of an answer's columns, and `describes` that they are told.
     pub(super) async fn obey(
         &mut self,
         command: Command,
         part: &Part,
+        parameters: &[Literal],
         formats: &[i16],
         describes: bool,
     ) -> std::result::Result<(), End> {
@@ -179,7 +181,7 @@ impl Session {
                 "DEALLOCATE"
             }
             Command::Declare(name, at) => {
-                self.declare(name, part, at).await?;
+                self.declare(name, part, at, parameters).await?;
                 "DECLARE CURSOR"
             }
             Command::Fetch(rows, name) => return self.fetch_cursor(&name, rows, formats, describes).await,
@@ -245,7 +247,7 @@ impl Session {
         let committed = match commits {
             true => self.commit(&transaction).await,
             false => {
-                transaction.writes.roll_back();
+                transaction.writes.roll_back().await;
                 Ok(())
             }
         };
@@ -306,16 +308,20 @@ impl Session {
         self.report_changes(&before)
     }
 
-    async fn declare(&mut self, name: String, part: &Part, at: usize) -> std::result::Result<(), End> {
+    async fn declare(
+        &mut self,
+        name: String,
+        part: &Part,
+        at: usize,
+        parameters: &[Literal],
+    ) -> std::result::Result<(), End> {
         if self.transaction.state == State::None {
             return Err(Error::new("25P01", "DECLARE CURSOR can only be used in transaction blocks").into());
         }
         if self.portals.contains_key(&name) {
             return Err(Error::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
-        let query = part.from(at).filter(|query| reads(&query.words));
-        let query = query.ok_or_else(|| Error::new("42601", "DECLARE CURSOR takes a query"))?;
-        let mut portal = Portal::new(Some(query), Vec::new(), Vec::new(), None);
+        let mut portal = Portal::new(Some(declared(part, at)?), parameters.to_vec(), Vec::new(), None);
         self.begin(&mut portal).await?;
         self.keep(name, portal)?;
         Ok(())
@@ -338,6 +344,12 @@ impl Session {
         self.wire.put(&CommandComplete::new(format!("FETCH {sent}")))?;
         Ok(())
     }
+}
+
+/// The query of a cursor, which begins at a word.
+pub(super) fn declared(part: &Part, at: usize) -> Result<Part> {
+    let query = part.from(at).filter(|query| reads(&query.words));
+    query.ok_or_else(|| Error::new("42601", "DECLARE CURSOR takes a query"))
 }
 
 pub(super) fn no_cursor(name: &str) -> Error {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::error::{Error, Result};
 
 pub(super) const BOOL: u32 = 16;
-const BYTEA: u32 = 17;
+pub(super) const BYTEA: u32 = 17;
 pub(super) const INT8: u32 = 20;
 pub(super) const INT2: u32 = 21;
 pub(super) const INT4: u32 = 23;

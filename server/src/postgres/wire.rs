@@ -68,8 +68,12 @@ pub(super) enum Frontend {
     Flush,
     Sync,
     Terminate,
-    /// Of a COPY that is over.
-    Copy,
+    /// Bytes of the rows of a COPY.
+    CopyData(Bytes),
+    /// There are no more of them.
+    CopyDone,
+    /// There are none, and why.
+    CopyFail(String),
 }
 
 /// See [`Frontend`].
@@ -174,7 +178,8 @@ impl Wire {
         let most = match tag {
             b'Q' | b'P' => basalt_sql::limits::STATEMENT_BYTES + limits::POSTGRES_SMALL_MESSAGE_BYTES,
             b'B' => limits::MESSAGE_BYTES,
-            b'D' | b'E' | b'C' | b'H' | b'S' | b'X' | b'p' | b'd' | b'c' | b'f' => {
+            b'd' => limits::POSTGRES_COPY_BYTES,
+            b'D' | b'E' | b'C' | b'H' | b'S' | b'X' | b'p' | b'c' | b'f' => {
                 limits::POSTGRES_SMALL_MESSAGE_BYTES
             }
             _ => return Err(Error::protocol(format!("invalid frontend message type {tag}")).fatal().into()),
@@ -389,7 +394,9 @@ pub(super) fn decode(tag: u8, body: Bytes) -> Result<Frontend> {
         b'H' => Frontend::Flush,
         b'S' => Frontend::Sync,
         b'X' => Frontend::Terminate,
-        b'd' | b'c' | b'f' => return Ok(Frontend::Copy),
+        b'd' => return Ok(Frontend::CopyData(body.0)),
+        b'c' => Frontend::CopyDone,
+        b'f' => Frontend::CopyFail(body.text()?),
         b'p' => return Err(Error::protocol("no password was asked for")),
         other => return Err(Error::protocol(format!("invalid frontend message type {other}"))),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use basalt_core::table::Table;
 use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
 use basalt_storage::Deletes;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{At, Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
 use crate::{
@@ -66,7 +66,14 @@ fn stored(alteration: Alteration) -> basalt_storage::Alteration {
 impl Tables {
     /// Makes an empty table.
     pub(super) async fn create(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
-        match self.created(table, drop).await {
+        let (state, runtime) = (Arc::clone(&self.state), self.runtime.clone());
+        let transaction = self.asker.transaction.clone();
+        let kept = move |table| {
+            if let Some(transaction) = transaction {
+                transaction.has_made(Made { state, table: Some(table), runtime });
+            }
+        };
+        match self.created(table, kept).await {
             Err(error) if if_not_exists && error.reason() == "TABLE_EXISTS" => Ok(()),
             done => done.map_err(carried),
         }
@@ -74,6 +81,7 @@ impl Tables {
 
     /// Makes a table, and begins to write its rows.
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
+        self.refuse_in_transaction("CREATE TABLE AS").map_err(carried)?;
         let (state, runtime, name) = (Arc::clone(&self.state), self.runtime.clone(), table.name.clone());
         let made = self.created(table, |table| Made { state, table: Some(table), runtime }).await;
         let made = made.map_err(carried)?;
@@ -92,7 +100,6 @@ impl Tables {
         table: NewTable,
         made: impl FnOnce(Arc<Table>) -> T + Send + 'static,
     ) -> Result<T> {
-        self.refuse_in_transaction("CREATE")?;
         self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
         // It is counted with the other tables once it is one of them.
         let mut held = self.state.memory.reserve(Consumer::Maintenance);
@@ -175,7 +182,7 @@ impl Tables {
     }
 }
 
-/// A table that was made for a query; it goes when it is dropped before [`Made::keep`], if it is as it was made.
+/// A table that was made for a query, or in a transaction; it goes when it is dropped before [`Made::keep`], if it is as it was made.
 #[derive(Debug)]
 pub(super) struct Made {
     state: Arc<State>,
@@ -189,14 +196,20 @@ impl Made {
     pub(super) fn keep(mut self) {
         self.table = None;
     }
-}
 
-impl Drop for Made {
-    fn drop(&mut self) {
-        let Some(made) = self.table.take() else { return };
+    /// Drops the table, and waits until it is dropped.
+    pub(super) async fn undo(mut self) {
+        if let Some(dropped) = self.drop_table() {
+            // It goes on when nobody waits, and tells what kept it.
+            let _ = dropped.await;
+        }
+    }
+
+    fn drop_table(&mut self) -> Option<JoinHandle<()>> {
+        let made = self.table.take()?;
         let state = Arc::clone(&self.state);
         let token = state.running.token();
-        self.runtime.spawn(async move {
+        Some(self.runtime.spawn(async move {
             let name = made.name();
             // Others may have written to it, or have put another in its place.
             let is_it = |table: Arc<Table>| table.id() == made.id() && table.snapshot().rows() == 0;
@@ -212,6 +225,12 @@ impl Drop for Made {
                 );
             }
             drop(token);
-        });
+        }))
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        drop(self.drop_table());
     }
 }

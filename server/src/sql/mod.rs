@@ -3,6 +3,7 @@
 
 mod buffer;
 mod copy;
+mod copying;
 mod define;
 mod run;
 mod statements;
@@ -30,8 +31,8 @@ use basalt_core::{
 };
 use basalt_proto::v1 as pb;
 use basalt_sql::{
-    Alteration, Answers, Catalog, Change, Error, Identity, NewTable, Rows, Sink, Table, Writer, Written,
-    async_trait,
+    Alteration, Answers, Catalog, Change, Error, Identity, Input, NewTable, Rows, Sink, Table, Writer,
+    Written, async_trait,
     distributed::Nodes,
     system::{ServerRow, ServerTable},
 };
@@ -50,6 +51,7 @@ use crate::{
     trace::{self, Entered},
 };
 
+pub(crate) use copying::{Copying, Sender};
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
 pub(crate) use stream::RowStream;
 pub(crate) use transaction::Transaction;
@@ -71,6 +73,7 @@ pub(crate) struct Tables {
     state: Arc<State>,
     reach: Arc<Reach>,
     asker: Asker,
+    copying: Copying,
     control: Control,
     deadline: Instant,
     runtime: Handle,
@@ -116,12 +119,18 @@ impl Tables {
     pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let reach = Arc::new(Reach::new(Arc::clone(&state), caller, deadline, control.clone()));
         let asker = Asker { caller: caller.clone(), connection: 0, transaction: None, turn: None };
-        Self { state, reach, asker, control, deadline, runtime: Handle::current(), done: Arc::default() }
+        let (copying, runtime, done) = (Copying::default(), Handle::current(), Arc::default());
+        Self { state, reach, asker, copying, control, deadline, runtime, done }
     }
 
     /// The same for a connection that may have a transaction open.
     pub(crate) fn of_connection(self, connection: u64, transaction: Option<Arc<Transaction>>) -> Self {
         Self { asker: Asker { connection, transaction, ..self.asker }, ..self }
+    }
+
+    /// The same for a client that may send or take rows of COPY.
+    fn copying(self, copying: Copying) -> Self {
+        Self { copying, ..self }
     }
 
     /// The same for a statement whose class is told once it is planned.
@@ -234,6 +243,18 @@ impl Catalog for Tables {
 
     async fn copy_sink(&self, path: &str) -> basalt_sql::Result<Box<dyn Sink>> {
         self.sink(path)
+    }
+
+    async fn copy_input(&self) -> basalt_sql::Result<Input> {
+        if let Some(turn) = &self.asker.turn {
+            turn.rest();
+        }
+        let input = self.copying.input().ok_or_else(basalt_sql::no_client)?;
+        input.map_err(carried)
+    }
+
+    fn copies_out(&self) -> basalt_sql::Result<()> {
+        if matches!(self.copying, Copying::Out) { Ok(()) } else { Err(basalt_sql::no_client()) }
     }
 
     async fn admit(&self, is_light: bool) -> basalt_sql::Result<()> {

@@ -10,12 +10,12 @@ use basalt_core::{
     schema::Schema,
 };
 use basalt_proto::v1 as pb;
-use basalt_sql::{Catalog, Command, Description};
+use basalt_sql::{Catalog, Command, CopyForm, Description};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{
-    Tables, Transaction, error,
+    Copying, Tables, Transaction, error,
     turn::{GiveBack, Turn},
 };
 use crate::{
@@ -69,19 +69,17 @@ impl fmt::Debug for Running {
 impl Statement<'_> {
     /// Plans it and begins to run it. What it writes is committed when this returns.
     pub(crate) async fn begin(self, state: &Arc<State>) -> Result<Running> {
-        self.begin_with(state, None).await
+        self.begin_copying(state, None, Copying::Not).await
     }
 
-    /// The same in a transaction: what it writes is committed with the rest of that.
-    pub(crate) async fn begin_in(
+    /// The same for a client that may send and take rows of COPY, and in a transaction, where there is one: what it writes is
+    /// committed with the rest of that.
+    pub(crate) async fn begin_copying(
         self,
         state: &Arc<State>,
-        transaction: &Arc<Transaction>,
+        transaction: Option<Arc<Transaction>>,
+        copying: Copying,
     ) -> Result<Running> {
-        self.begin_with(state, Some(Arc::clone(transaction))).await
-    }
-
-    async fn begin_with(self, state: &Arc<State>, transaction: Option<Arc<Transaction>>) -> Result<Running> {
         let deadline = self.deadline;
         let control = state.control_of(self.caller);
         let times = (Instant::now(), state.environment.now_micros());
@@ -93,13 +91,19 @@ impl Statement<'_> {
         let turn = Arc::new(turn);
         let _turn = GiveBack(Arc::clone(&turn));
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
-        let tables = Arc::new(tables.of_connection(self.connection.id(), transaction).in_turn(&turn));
+        let tables = tables.of_connection(self.connection.id(), transaction).in_turn(&turn);
+        let tables = Arc::new(tables.copying(copying));
         let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let step = trace::step("plan");
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;
         step.end();
-        let (Some(permit), Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
+        let (permit, Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
+        let permit = match permit {
+            Some(permit) => permit,
+            // It waited for the client's rows without one.
+            None => state.cpu.admit_again(turn.class(), deadline).await?,
+        };
         slot.running = self.running;
         entry.runs();
         Ok(Running { answer, tables, control, stop, deadline, class: turn.class(), permit, slot })
@@ -163,6 +167,11 @@ impl RowsOfStatement {
     /// What the statement does.
     pub(crate) fn command(&self) -> Command {
         self.answer.command()
+    }
+
+    /// The rows are those of COPY TO STDOUT, in this form.
+    pub(crate) fn copied(&self) -> Option<&CopyForm> {
+        self.answer.copied()
     }
 
     /// The columns.

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{RowsOfStatement, Statement, Transaction};
+use super::{Copying, RowsOfStatement, Statement, Transaction};
 use crate::{
     convert, limits,
     memory::{Consumer, Reservation},
@@ -54,10 +54,7 @@ impl RowStream {
         // Before it runs: what it writes is committed when it has begun.
         let mut memory = state.memory.reserve(Consumer::Answers);
         memory.set_by(limits::ANSWER_SLOT_BYTES as u64, statement.deadline).await?;
-        let running = match transaction {
-            Some(transaction) => statement.begin_in(state, transaction).await?,
-            None => statement.begin(state).await?,
-        };
+        let running = statement.begin_copying(state, transaction.cloned(), Copying::Not).await?;
         let rows = running.rows(state);
         let (command, schema) = (rows.command(), rows.schema().to_outer_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);

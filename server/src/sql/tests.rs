@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{cast::AsArray as _, types::Int64Type};
 use tokio::time::{Duration, Instant};
 
-use super::{Statement, Transaction};
+use super::{Copying, Statement, Transaction};
 use crate::{
     Config,
     access::{Access, Action, Caller, Object, Policy, Principal},
@@ -41,10 +41,7 @@ async fn run(state: &Arc<State>, sql: &str, transaction: Option<&Arc<Transaction
         deadline: Instant::now() + Duration::from_secs(60),
         running: None,
     };
-    let running = match transaction {
-        Some(transaction) => statement.begin_in(state, transaction).await?,
-        None => statement.begin(state).await?,
-    };
+    let running = statement.begin_copying(state, transaction.cloned(), Copying::Not).await?;
     let mut rows = running.rows(state);
     let mut number = 0;
     while let Some(batch) = rows.next().await? {
@@ -91,7 +88,7 @@ async fn transactions(state: &Arc<State>) {
     refused(state, &transaction, "SELECT count(*) FROM t", "has changed table").await;
     refused(state, &transaction, "DELETE FROM t WHERE k = 3", "has changed table").await;
     refused(state, &transaction, "INSERT INTO u VALUES (1)", "writes to one table").await;
-    refused(state, &transaction, "CREATE TABLE v (a INT)", "not supported in a transaction").await;
+    refused(state, &transaction, "CREATE TABLE v AS SELECT 1 AS n", "not supported in a transaction").await;
     refused(state, &transaction, "DROP TABLE u", "not supported in a transaction").await;
     refused(state, &transaction, "CREATE VIEW v AS SELECT 1 AS one", "not supported in a transaction").await;
     assert_eq!(within(state, &transaction, "SELECT count(*) FROM u").await, 0);
@@ -103,13 +100,32 @@ async fn transactions(state: &Arc<State>) {
 
     // Nothing is left of what is rolled back, or dropped.
     assert_eq!(within(state, &transaction, "DELETE FROM t WHERE k > 1").await, 3);
-    transaction.roll_back();
+    transaction.roll_back().await;
     transaction.commit(state).await.unwrap();
     let dropped = Arc::<Transaction>::default();
     assert_eq!(within(state, &dropped, "TRUNCATE t").await, 4);
     drop(dropped);
     assert_eq!(seen(state).await, (332, version + 1));
     assert_eq!(state.writes.places(), 0);
+
+    // A table that it makes is there, and stays where it is committed, or where others have written to it.
+    for (ends, is_written, stays) in [(true, false, true), (false, false, false), (false, true, true)] {
+        within(state, &transaction, "CREATE TABLE made (n BIGINT)").await;
+        within(state, &transaction, "INSERT INTO made VALUES (1)").await;
+        if is_written {
+            alone(state, "INSERT INTO made VALUES (2)").await;
+        }
+        match ends {
+            true => transaction.commit(state).await.unwrap(),
+            false => transaction.roll_back().await,
+        }
+        let made = state.catalog.get("made").is_ok();
+        assert_eq!(made, stays, "{ends} {is_written}");
+        if made {
+            assert_eq!(alone(state, "SELECT sum(n) FROM made").await, if is_written { 2 } else { 1 });
+            alone(state, "DROP TABLE made").await;
+        }
+    }
 
     // Another write to the same rows comes first.
     assert_eq!(within(state, &transaction, "DELETE FROM t WHERE k = 1").await, 1);

@@ -1,7 +1,8 @@
 //! A transaction: what its statements write is kept here, reserved in the pool, and committed at once, or not at all.
 //!
-//! All of it goes to one table, since a commit is a version of one table; what makes, changes or drops tables is refused.
-//! Each statement reads the versions that are the newest when it is planned. A table that the transaction has changed is
+//! All of it goes to one table, since a commit is a version of one table; what changes or drops tables is refused. A table
+//! that it makes is there at once, for everybody, and is dropped when the transaction is not committed, unless others have
+//! written to it. Each statement reads the versions that are the newest when it is planned. A table that the transaction has changed is
 //! not read by it any longer: its rows would be those from before.
 //!
 //! A door opens one at BEGIN, has the statements behind it run by [`Statement::begin_in`](super::Statement::begin_in), and
@@ -14,7 +15,7 @@ use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
 use basalt_sql::{Change, Written};
 
-use super::buffer::Buffer;
+use super::{buffer::Buffer, define::Made};
 use crate::{
     panics::caught_async,
     state::State,
@@ -26,6 +27,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     stage: Mutex<Stage>,
+    /// The tables that it has made.
+    made: Mutex<Vec<Made>>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +46,15 @@ enum Stage {
 impl Transaction {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn made(&self) -> MutexGuard<'_, Vec<Made>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A table that is dropped where the transaction is not committed.
+    pub(super) fn has_made(&self, table: Made) {
+        self.made().push(table);
     }
 
     /// Whether a table is changed by it.
@@ -105,6 +117,16 @@ impl Transaction {
 
     /// Commits what it holds; it is empty then, whatever has come of it. The commit goes on when nobody waits for it.
     pub(crate) async fn commit(&self, state: &Arc<State>) -> Result<()> {
+        let made = std::mem::take(&mut *self.made());
+        let committed = self.commit_rows(state).await;
+        match committed {
+            Ok(()) => made.into_iter().for_each(Made::keep),
+            Err(_) => undo(made).await,
+        }
+        committed
+    }
+
+    async fn commit_rows(&self, state: &Arc<State>) -> Result<()> {
         let buffer = match std::mem::take(&mut *self.stage()) {
             Stage::Empty => return Ok(()),
             Stage::Failed => return Err(failed()),
@@ -126,9 +148,18 @@ impl Transaction {
         }
     }
 
-    /// Forgets what it holds.
-    pub(crate) fn roll_back(&self) {
+    /// Forgets what it holds, and drops the tables that it has made. They go as well when nobody waits for it.
+    pub(crate) async fn roll_back(&self) {
         drop(std::mem::take(&mut *self.stage()));
+        let made = std::mem::take(&mut *self.made());
+        undo(made).await;
+    }
+}
+
+/// The last first.
+async fn undo(made: Vec<Made>) {
+    for table in made.into_iter().rev() {
+        table.undo().await;
     }
 }
 

@@ -99,6 +99,11 @@ impl Turn {
         self.change(class).await
     }
 
+    /// Gives the permit back: the client is waited for, and others may run.
+    pub(super) fn rest(&self) {
+        self.held().permit = None;
+    }
+
     async fn change(&self, class: Class) -> Result<()> {
         self.held().permit = None;
         let permit = match class {

@@ -1,6 +1,7 @@
-//! The files that COPY reads, piece by piece. Records of CSV are those that `basalt load` finds.
+//! What COPY reads, piece by piece: files, or what a client sends. Records of CSV are those that `basalt load` finds.
 
 use std::{
+    fmt,
     fs::File,
     io::{self, Read},
     sync::{
@@ -9,26 +10,28 @@ use std::{
     },
 };
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch, builder::BinaryBuilder, cast::AsArray as _};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use basalt_core::{error::ErrorKind, schema::Schema};
+use basalt_core::{error::ErrorKind, logical::Logical, schema::Schema};
 use basalt_nested::{
     Texts,
     csv::{Failure, Record, Splitter},
 };
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::{Format, of_arrow, of_io, of_parquet};
+use super::{CopyForm, CopyFormat, Format, columns_of_client, lines::Lines, of_arrow, of_io, of_parquet};
 use crate::{
+    bytes::of_postgres,
+    catalog::Input,
     error::{Error, Result},
     limits,
 };
 
-/// A file that is read.
+/// What is read.
 pub(super) enum In {
     /// With the rows before the next ones.
     Parquet(Box<ParquetRecordBatchReader>, SchemaRef, u64),
-    Csv(Box<Csv>),
+    Fields(Box<Fields>),
 }
 
 /// Some rows, and where they stand.
@@ -40,7 +43,23 @@ pub(super) struct Piece {
 enum Places {
     /// In a file without lines: so many stand before.
     Behind(u64),
-    Lines(Vec<u64>),
+    Lines(Vec<u64>, Whose),
+}
+
+/// Whose the lines are.
+#[derive(Clone, Copy)]
+enum Whose {
+    File,
+    Client,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "of the file",
+            Self::Client => "of the input",
+        })
+    }
 }
 
 impl Piece {
@@ -48,8 +67,8 @@ impl Piece {
     pub(super) fn place(&self, row: usize) -> String {
         match &self.places {
             Places::Behind(rows) => format!("row {} of the file", rows + row as u64 + 1),
-            Places::Lines(lines) => {
-                format!("line {} of the file", lines.get(row).copied().unwrap_or_default())
+            Places::Lines(lines, of) => {
+                format!("line {} {of}", lines.get(row).copied().unwrap_or_default())
             }
         }
     }
@@ -66,29 +85,71 @@ impl In {
                 Ok(Self::Parquet(Box::new(reader), schema, 0))
             }
             Format::Csv { delimiter, quote, header } => {
-                let read = Arc::<AtomicUsize>::default();
-                let input = Bounded { file, read: Arc::clone(&read) };
-                let splitter = Splitter::new(input, delimiter).map_err(|error| of_io(&error))?;
-                let mut splitter = splitter.quoted_by(quote);
+                let (read, input) = bounded(Box::new(file));
+                let mut splitter = split(input, delimiter, quote)?;
                 let names: Vec<String> = match header {
-                    true => header_of(&mut splitter)?,
+                    true => header_of(&mut splitter, Whose::File)?,
                     false if columns.is_empty() => {
                         table.fields().iter().map(|field| field.name.clone()).collect()
                     }
                     false => columns.to_vec(),
                 };
                 let texts = Texts::new(names.len());
-                let fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true));
-                let schema: SchemaRef = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
-                Ok(Self::Csv(Box::new(Csv { splitter, read, schema, texts })))
+                Ok(Self::Fields(Box::new(Fields::new(
+                    Records::Csv(splitter),
+                    Whose::File,
+                    read,
+                    &names,
+                    texts,
+                ))))
             }
         }
+    }
+
+    /// What a client sends. Its header names the columns where each of its names is one of them; other names, as in
+    /// PostgreSQL, mean nothing.
+    pub(super) fn of_client(
+        form: &CopyForm,
+        input: Input,
+        table: &Schema,
+        columns: &[String],
+    ) -> Result<Self> {
+        let mut names: Vec<_> =
+            columns_of_client(table, columns)?.into_iter().map(|field| field.name).collect();
+        let (read, input) = bounded(input);
+        let mut records = match form.format {
+            CopyFormat::Csv => Records::Csv(split(input, form.delimiter, form.quote)?),
+            // Binary rows are text by now.
+            CopyFormat::Text | CopyFormat::Binary => {
+                Records::Text(Lines::new(input, form.delimiter, &form.null))
+            }
+        };
+        if form.header {
+            let header = match &mut records {
+                Records::Csv(splitter) => header_of(splitter, Whose::Client)?,
+                Records::Text(lines) => {
+                    let mut record = Record::default();
+                    lines.next(&mut record).map_err(|failure| told(failure, Whose::Client))?;
+                    header_names(&record)?
+                }
+            };
+            let is_one = |name: &String| {
+                let found = table.find(name).ok().map(|at| table.fields()[at].name.as_str());
+                found.is_some_and(|found| names.iter().any(|name| name == found))
+            };
+            if header.len() == names.len() && header.iter().all(is_one) {
+                names = header;
+            }
+        }
+        let texts = Texts::new(names.len()).with_null(&form.null);
+        let fields = Fields::new(records, Whose::Client, read, &names, texts);
+        Ok(Self::Fields(Box::new(fields.with_bytes_of(table))))
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
         match self {
             Self::Parquet(_, schema, _) => Arc::clone(schema),
-            Self::Csv(csv) => Arc::clone(&csv.schema),
+            Self::Fields(fields) => Arc::clone(&fields.schema),
         }
     }
 
@@ -102,25 +163,61 @@ impl In {
                 *rows += batch.num_rows() as u64;
                 Ok(Some(Piece { batch, places }))
             }
-            Self::Csv(csv) => csv.next(),
+            Self::Fields(fields) => fields.next(),
         }
     }
 }
 
-/// The records of a CSV behind its header.
-pub(super) struct Csv {
-    splitter: Splitter<Bounded>,
+/// Records of texts behind their header.
+pub(super) struct Fields {
+    records: Records,
+    of: Whose,
     read: Arc<AtomicUsize>,
     schema: SchemaRef,
     texts: Texts,
 }
 
-impl Csv {
+enum Records {
+    Csv(Splitter<Bounded>),
+    Text(Lines<Bounded>),
+}
+
+impl Records {
+    fn next(&mut self, record: &mut Record) -> std::result::Result<bool, Failure> {
+        match self {
+            Self::Csv(splitter) => splitter.next(record),
+            Self::Text(lines) => lines.next(record),
+        }
+    }
+}
+
+impl Fields {
+    fn new(records: Records, of: Whose, read: Arc<AtomicUsize>, names: &[String], texts: Texts) -> Self {
+        let fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true));
+        let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
+        Self { records, of, read, schema, texts }
+    }
+
+    /// The same, where texts of columns of bytes are read as PostgreSQL reads them.
+    fn with_bytes_of(mut self, table: &Schema) -> Self {
+        let field = |field: &Arc<Field>| {
+            let at = table.find(field.name()).ok();
+            let is_binary = at.is_some_and(|at| table.fields()[at].logical == Some(Logical::Binary));
+            if is_binary {
+                Arc::new(Field::new(field.name(), DataType::Binary, true))
+            } else {
+                Arc::clone(field)
+            }
+        };
+        self.schema = Arc::new(ArrowSchema::new(self.schema.fields().iter().map(field).collect::<Vec<_>>()));
+        self
+    }
+
     fn next(&mut self) -> Result<Option<Piece>> {
         let mut record = Record::default();
         self.read.store(0, Ordering::Relaxed);
         while self.texts.rows() < limits::COPY_ROWS
-            && self.splitter.next(&mut record).map_err(|failure| self.told(failure))?
+            && self.records.next(&mut record).map_err(|failure| self.told(failure))?
         {
             if let Err(wrong) = self.texts.push(&record) {
                 return Err(self.at(record.line, wrong.column, &wrong.message));
@@ -130,8 +227,30 @@ impl Csv {
         if lines.is_empty() {
             return Ok(None);
         }
+        let columns =
+            columns.into_iter().zip(self.schema.fields()).map(|(column, field)| match field.data_type() {
+                DataType::Binary => self.bytes(&column, &lines, field.name()),
+                _ => Ok(column),
+            });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        Ok(Some(Piece { batch: batch.map_err(|error| of_arrow(&error))?, places: Places::Lines(lines) }))
+        let places = Places::Lines(lines, self.of);
+        Ok(Some(Piece { batch: batch.map_err(|error| of_arrow(&error))?, places }))
+    }
+
+    fn bytes(&self, texts: &ArrayRef, lines: &[u64], name: &str) -> Result<ArrayRef> {
+        let mut read = BinaryBuilder::new();
+        for (text, line) in texts.as_string::<i32>().iter().zip(lines) {
+            match text.map(of_postgres) {
+                None => read.append_null(),
+                Some(Some(bytes)) => read.append_value(bytes),
+                Some(None) => {
+                    let column = self.schema.index_of(name).ok();
+                    return Err(self.at(*line, column, "this stands for no bytes"));
+                }
+            }
+        }
+        Ok(Arc::new(read.finish()))
     }
 
     fn told(&self, failure: Failure) -> Error {
@@ -144,34 +263,50 @@ impl Csv {
     fn at(&self, line: u64, column: Option<usize>, what: &str) -> Error {
         let column = column.and_then(|column| self.schema.fields().get(column));
         let column = column.map_or_else(String::new, |field| format!(" column {:?}:", field.name()));
-        Error::new(ErrorKind::InvalidBatch, format!("line {line} of the file:{column} {what}"))
+        Error::new(ErrorKind::InvalidBatch, format!("line {line} {}:{column} {what}", self.of))
+    }
+}
+
+fn split(input: Bounded, delimiter: u8, quote: u8) -> Result<Splitter<Bounded>> {
+    let splitter = Splitter::new(input, delimiter).map_err(|error| of_io(&error))?;
+    Ok(splitter.quoted_by(quote))
+}
+
+/// What is wrong with a header.
+fn told(failure: Failure, of: Whose) -> Error {
+    match failure {
+        Failure::Read(error) => of_io(&error),
+        Failure::Malformed { line, message, .. } => Error::invalid(format!("line {line} {of}: {message}")),
     }
 }
 
 /// The names in the first line that has a character.
-fn header_of(splitter: &mut Splitter<Bounded>) -> Result<Vec<String>> {
+fn header_of(splitter: &mut Splitter<Bounded>, of: Whose) -> Result<Vec<String>> {
     let mut record = Record::default();
-    let wrong = |failure| match failure {
-        Failure::Read(error) => of_io(&error),
-        Failure::Malformed { line, message, .. } => {
-            Error::invalid(format!("line {line} of the file: {message}"))
-        }
-    };
-    if !splitter.next_filled(&mut record).map_err(wrong)? {
-        return Err(Error::invalid("the file is empty: not even a header"));
+    match (splitter.next_filled(&mut record).map_err(|failure| told(failure, of))?, of) {
+        (false, Whose::File) => Err(Error::invalid("the file is empty: not even a header")),
+        _ => header_names(&record),
     }
-    let name = |name: &[u8]| {
-        let name =
-            std::str::from_utf8(name).map_err(|_| Error::invalid("the header of the file is not UTF-8"));
-        name.map(|name| name.trim().to_owned())
-    };
-    record.fields().map(name).collect()
 }
 
-/// A file of which only so much is read for one batch: a field that never ends is an error.
+fn header_names(header: &Record) -> Result<Vec<String>> {
+    let name = |name: &[u8]| {
+        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("the header is not UTF-8"));
+        name.map(|name| name.trim().to_owned())
+    };
+    header.fields().map(name).collect()
+}
+
+/// What is read, of which only so much is for one batch: a field that never ends is an error.
 struct Bounded {
-    file: File,
+    input: Input,
     read: Arc<AtomicUsize>,
+}
+
+/// With what has been read since it was last asked.
+fn bounded(input: Input) -> (Arc<AtomicUsize>, Bounded) {
+    let read = Arc::<AtomicUsize>::default();
+    (Arc::clone(&read), Bounded { input, read })
 }
 
 impl Read for Bounded {
@@ -183,7 +318,7 @@ impl Read for Bounded {
                 format!("{} rows have more than {} bytes", limits::COPY_ROWS, limits::COPY_BATCH_BYTES);
             return Err(io::Error::other(message));
         }
-        let n = self.file.read(buffer)?;
+        let n = self.input.read(buffer)?;
         self.read.fetch_add(n, Ordering::Relaxed);
         Ok(n)
     }

@@ -379,3 +379,17 @@ pub(super) fn similar(pattern: &str) -> String {
     }
     regex + ")$"
 }
+/// Whether it is a column of pg_type that names a function.
+pub(super) fn is_procedure(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    let procedures = ["typinput", "typoutput", "typreceive", "typsend"];
+    name.is_some_and(|name| procedures.contains(&name.value.to_ascii_lowercase().as_str()))
+}
+
+pub(super) fn is_zero(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(&value.value, Value::Number(number, _) if number == "0"))
+}

@@ -4,12 +4,14 @@ use std::{borrow::Cow, sync::Arc};
 
 use arrow_array::{ArrayRef, StringArray, builder::StringBuilder};
 
-use crate::csv::{Record, shown};
+use crate::csv::{Kind, Record, shown};
 
-/// Some records, column by column. A field without a character is null, quoted or not.
+/// Some records, column by column.
 #[derive(Debug)]
 pub struct Texts {
     columns: Vec<StringBuilder>,
+    /// What stands for null where it is not in quotes; `None`: a field without a character does, quoted or not.
+    null: Option<String>,
     lines: Vec<u64>,
     bytes: usize,
 }
@@ -24,10 +26,16 @@ pub struct Misfit {
 }
 
 impl Texts {
-    /// For records of so many fields.
+    /// For records of so many fields, of which those without a character are null, quoted or not.
     pub fn new(columns: usize) -> Self {
         let columns = (0..columns).map(|_| StringBuilder::new()).collect();
-        Self { columns, lines: Vec::new(), bytes: 0 }
+        Self { columns, null: None, lines: Vec::new(), bytes: 0 }
+    }
+
+    /// The same, where nulls are fields that are this text without quotes, and no others.
+    #[must_use]
+    pub fn with_null(self, null: &str) -> Self {
+        Self { null: Some(null.to_owned()), ..self }
     }
 
     /// Rows so far.
@@ -52,9 +60,14 @@ impl Texts {
         if fields != columns {
             return Err(Misfit { column: None, message: format!("{fields} fields, not {columns}") });
         }
-        for (column, (field, builder)) in record.fields().zip(&mut self.columns).enumerate() {
+        let fields = record.fields().zip(record.kinds()).zip(&mut self.columns);
+        for (column, ((field, kind), builder)) in fields.enumerate() {
+            let is_null = match &self.null {
+                None => field.is_empty(),
+                Some(null) => kind == Kind::Null || (kind == Kind::Csv && field == null.as_bytes()),
+            };
             match std::str::from_utf8(field) {
-                Ok("") => builder.append_null(),
+                _ if is_null => builder.append_null(),
                 Ok(text) => builder.append_value(text),
                 Err(_) => {
                     let message = format!("{:?} is not UTF-8", shown(field));

@@ -26,6 +26,8 @@ const HELP: &[(&str, &str)] = &[
     ),
     ("\\timing [on|off]", "the line below answers: on, or off"),
     ("\\pager [on|off]", "long answers through a pager: on, or off"),
+    ("\\g", "at the end of a statement, in the place of its semicolon"),
+    ("\\r", "forget a statement that has not ended"),
     ("\\q", "leave; so do exit, quit and Ctrl-D"),
 ];
 

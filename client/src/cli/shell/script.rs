@@ -26,7 +26,8 @@ pub(super) enum Piece {
 }
 
 /// Cuts a text at the semicolons that stand in no quotes and in no comment, and at the lines between statements that begin
-/// with a backslash.
+/// with a backslash. `\g` at the end of a line ends a statement as a semicolon does; behind one that has not ended, `\r`
+/// forgets it and `\q` ends the shell.
 ///
 /// # Errors
 /// Why the text has no end: a quote or a comment is not closed.
@@ -35,7 +36,17 @@ pub(super) fn cut(text: &str) -> Result<Script, String> {
     // What is before is cut; and up to where it was tried in vain, which is tried again behind what may have ended it alone.
     let (mut from, mut tried) = (0, 0);
     for line in lines(text) {
-        let is_command = text[line.clone()].trim_start().starts_with('\\');
+        let written = text[line.clone()].trim_end();
+        if let Some(statement) = written.strip_suffix("\\g")
+            && let Ok((statements, Some(rest))) = cut_statements(&text[from..line.start + statement.len()])
+        {
+            let statements = statements.into_iter().chain([rest]);
+            let statements = statements.map(|range| from + range.start..from + range.end);
+            script.complete.extend(statements.map(Piece::Statement));
+            (from, tried) = (line.end, line.end);
+            continue;
+        }
+        let is_command = written.trim_start().starts_with('\\');
         if !is_command || (tried > from && !text[tried..line.start].contains([';', '/', '\'', '"', '$'])) {
             continue;
         }
@@ -44,6 +55,14 @@ pub(super) fn cut(text: &str) -> Result<Script, String> {
                 let statements = statements.into_iter().map(|range| from + range.start..from + range.end);
                 script.complete.extend(statements.map(Piece::Statement));
                 script.complete.push(Piece::Command(line.clone()));
+                (from, tried) = (line.end, line.end);
+            }
+            Ok((statements, Some(_))) if matches!(written.trim(), "\\q" | "\\r") => {
+                let statements = statements.into_iter().map(|range| from + range.start..from + range.end);
+                script.complete.extend(statements.map(Piece::Statement));
+                if written.trim() == "\\q" {
+                    script.complete.push(Piece::Command(line.clone()));
+                }
                 (from, tried) = (line.end, line.end);
             }
             // The line stands in a statement, a quote or a comment.
@@ -163,6 +182,11 @@ mod tests {
         let is_command = |piece: &Piece| matches!(piece, Piece::Command(_));
         let kinds: Vec<_> = cut(text).unwrap().complete.iter().map(is_command).collect();
         assert_eq!(kinds, [true, false, true, false, true]);
+        // Behind a statement that has not ended.
+        assert_eq!(texts("select 1\n\\q"), (vec!["\\q"], None));
+        assert_eq!(texts("select 1; select\n \\r\nselect 2;"), (vec!["select 1", "select 2"], None));
+        assert_eq!(texts("select 1 \\g\nselect '\\g\n';\\g"), (vec!["select 1", "select '\\g\n'"], Some("\\g")));
+        assert_eq!(texts("select 1\n\\g\n"), (vec!["select 1"], None));
         // What the line of a command leaves open is not open behind it.
         assert_eq!(texts("\\o it's.csv\nselect 'a';\n\\o\nselect 2").1, Some("select 2"));
         assert_eq!(texts("select 1\n\\x"), (vec![], Some("select 1\n\\x")));

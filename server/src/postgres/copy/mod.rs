@@ -1,0 +1,175 @@
+//! COPY between a statement and the client: `FROM STDIN` asks it for rows, `TO STDOUT` sends them.
+
+mod binary;
+mod out;
+
+use std::pin::pin;
+
+use basalt_sql::{
+    CopyForm, CopyFormat,
+    script::{Part, Word},
+};
+use bytes::{Bytes, BytesMut};
+use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    error::{Error, Result},
+    portal::{Under, guarded},
+    rows,
+    session::Session,
+    wire::{End, Frontend, Wire},
+};
+use crate::{
+    panics::caught_async,
+    sql::{Copying, Sender},
+    status::RequestError,
+};
+use binary::Binary;
+
+/// Whether a statement is a COPY from, or to, the client: `from` before `stdin`, or `to` before `stdout`.
+fn is_copy(words: &[Word], before: &str, client: &str) -> bool {
+    let is = |word: &Word, of: &str| matches!(word, Word::Plain(word) if word == of);
+    words.first().is_some_and(|first| is(first, "copy"))
+        && words.windows(2).any(|pair| is(&pair[0], before) && is(&pair[1], client))
+}
+
+pub(super) fn copies_in(words: &[Word]) -> bool {
+    is_copy(words, "from", "stdin")
+}
+
+pub(super) fn copies_out(words: &[Word]) -> bool {
+    is_copy(words, "to", "stdout")
+}
+
+/// The rows that a client is about to send.
+#[derive(Debug)]
+pub(super) struct Rows {
+    sender: Sender,
+    /// Where they come in binary form.
+    binary: Option<Binary>,
+}
+
+impl Rows {
+    /// What a message brings: bytes of text, none at the end; `None`: nothing that has to be given on.
+    fn take(&mut self, message: Result<Frontend>, tag: u8) -> std::result::Result<Option<Bytes>, End> {
+        match message? {
+            Frontend::CopyData(bytes) => {
+                let text = match &mut self.binary {
+                    None => bytes,
+                    Some(binary) => {
+                        let mut text = BytesMut::new();
+                        binary.push(&bytes, &mut text)?;
+                        text.freeze()
+                    }
+                };
+                Ok((!text.is_empty()).then_some(text))
+            }
+            Frontend::CopyDone => {
+                self.binary.as_ref().map_or(Ok(()), Binary::finish)?;
+                Ok(Some(Bytes::new()))
+            }
+            Frontend::CopyFail(why) => {
+                Err(Error::new("57014", format!("COPY from stdin failed: {why}")).into())
+            }
+            // Clients send these behind a statement before they know that it is a COPY.
+            Frontend::Flush | Frontend::Sync => Ok(None),
+            Frontend::Terminate => Err(End::Gone),
+            _ => {
+                let message = format!("unexpected message type {tag} during COPY from stdin");
+                Err(Error::protocol(message).fatal().into())
+            }
+        }
+    }
+
+    /// Waits for the statement, to which the client's rows go meanwhile, unless the client cancels it or goes, or the server
+    /// ends.
+    pub(super) async fn guarded<T>(
+        mut self,
+        wire: &mut Wire,
+        cancelled: &CancellationToken,
+        closing: &CancellationToken,
+        work: impl Future<Output = std::result::Result<T, RequestError>>,
+    ) -> std::result::Result<T, End> {
+        let mut work = pin!(caught_async(work));
+        let (mut bytes, mut is_over) = (None, false);
+        loop {
+            let next = async {
+                if !is_over {
+                    return wire.message().await;
+                }
+                wire.gone().await;
+                Err(End::Gone)
+            };
+            tokio::select! {
+                biased;
+                () = cancelled.cancelled() => return Err(Error::cancelled().into()),
+                done = &mut work => return Ok(done.map_err(Error::from)?),
+                () = closing.cancelled() => return Err(Error::stopping().fatal().into()),
+                () = self.sender.send(&mut bytes), if bytes.is_some() => {
+                    bytes = None;
+                    wire.forget();
+                }
+                message = next, if bytes.is_none() => {
+                    let (tag, message) = message?;
+                    bytes = self.take(message, tag)?;
+                    is_over = bytes.as_ref().is_some_and(Bytes::is_empty);
+                    if bytes.is_none() {
+                        wire.forget();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Asks the client for the rows of a COPY FROM STDIN, once it is known that there is a table for them.
+    pub(super) async fn ask_for_rows(&mut self, part: &Part) -> std::result::Result<(Rows, Copying), End> {
+        let described = self.describe_statement(part).await?;
+        let Some(form) = &described.copied else {
+            return Err(Error::unsupported("COPY from stdin but of a table").into());
+        };
+        let columns = rows::columns(&described.schema, &[])?;
+        let is_binary = form.format == CopyFormat::Binary;
+        let (format, count) = response(form, columns.len())?;
+        self.wire.put(&CopyInResponse::new(format, count, vec![format.into(); columns.len()]))?;
+        self.wire.flush().await?;
+        let (sender, copying) = Sender::new();
+        let binary = is_binary.then(|| Binary::new(&columns));
+        Ok((Rows { sender, binary }, copying))
+    }
+
+    /// Sends all rows of a COPY TO STDOUT; how many there were.
+    pub(super) async fn copy_out(
+        &mut self,
+        under: &mut Under,
+        form: &CopyForm,
+    ) -> std::result::Result<u64, End> {
+        let Self { shared, wire, .. } = self;
+        let (format, count) = response(form, under.columns.len())?;
+        wire.put(&CopyOutResponse::new(format, count, vec![format.into(); under.columns.len()]))?;
+        out::begin(form, &mut under.columns, wire.output())?;
+        while let Some(batch) = guarded(wire, &under.cancelled, &shared.closing, under.rows.next()).await? {
+            let mut from = 0;
+            while from < batch.num_rows() {
+                let next = out::rows(form, &batch, &under.columns, (from, under.sent), wire.output())?;
+                under.sent += (next - from) as u64;
+                from = next;
+                wire.flush_if_full().await?;
+                if under.cancelled.is_cancelled() {
+                    return Err(Error::cancelled().into());
+                }
+            }
+        }
+        out::end(form, under.sent, wire.output())?;
+        wire.put(&CopyDone::new())?;
+        Ok(under.sent)
+    }
+}
+
+/// The format and the number of columns, as they are told.
+fn response(form: &CopyForm, columns: usize) -> Result<(i8, i16)> {
+    let count = i16::try_from(columns).map_err(|_| Error::limit("too many columns"))?;
+    Ok((i8::from(form.format == CopyFormat::Binary), count))
+}

@@ -1,0 +1,98 @@
+//! The client's side of COPY: what it sends, as whoever reads rows wants it.
+
+use std::{
+    fmt,
+    io::{self, Read},
+    sync::{Mutex, PoisonError},
+};
+
+use basalt_proto::v1::ErrorReason;
+use basalt_sql::Input;
+use bytes::{Buf as _, Bytes};
+use tokio::sync::mpsc;
+
+use crate::{
+    limits,
+    status::{RequestError, Result},
+};
+
+/// What a client has to do with a COPY of its own.
+#[derive(Default)]
+pub(crate) enum Copying {
+    /// Nothing.
+    #[default]
+    Not,
+    /// It takes rows.
+    Out,
+    /// It sends rows, until they are asked for.
+    In(Mutex<Option<Input>>),
+}
+
+impl fmt::Debug for Copying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Not => "Not",
+            Self::Out => "Out",
+            Self::In(_) => "In",
+        })
+    }
+}
+
+impl Copying {
+    /// What the client sends; `None`: it sends nothing.
+    pub(super) fn input(&self) -> Option<Result<Input>> {
+        let Self::In(input) = self else { return None };
+        let input = input.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let again = || {
+            let message = "another write came first, and the rows that were sent are gone: send them again";
+            RequestError::new(ErrorReason::WriteConflict, message)
+        };
+        Some(input.ok_or_else(again))
+    }
+}
+
+/// Where a client's bytes go. Dropped before their end is told, what reads them fails.
+#[derive(Debug)]
+pub(crate) struct Sender(mpsc::Sender<Bytes>);
+
+impl Sender {
+    /// With the side of the statement.
+    pub(crate) fn new() -> (Self, Copying) {
+        let (sender, messages) = mpsc::channel(limits::COPY_MESSAGES);
+        let input: Input = Box::new(Received { messages, now: Bytes::new(), ended: false });
+        (Self(sender), Copying::In(Mutex::new(Some(input))))
+    }
+
+    /// Waits for room, and gives the bytes on; none are the end. Where nobody reads any longer nothing happens.
+    pub(crate) async fn send(&self, bytes: &mut Option<Bytes>) {
+        // What is taken is sent: nothing is waited for in between.
+        if let (Ok(room), Some(bytes)) = (self.0.reserve().await, bytes.take()) {
+            room.send(bytes);
+        }
+    }
+}
+
+/// See [`Sender`].
+struct Received {
+    messages: mpsc::Receiver<Bytes>,
+    now: Bytes,
+    ended: bool,
+}
+
+impl Read for Received {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.now.is_empty() && !self.ended {
+            match self.messages.blocking_recv() {
+                Some(bytes) if bytes.is_empty() => self.ended = true,
+                Some(bytes) => self.now = bytes,
+                None => {
+                    let message = "the client has not sent all of its rows";
+                    return Err(io::Error::new(io::ErrorKind::BrokenPipe, message));
+                }
+            }
+        }
+        let n = self.now.len().min(buffer.len());
+        self.now.copy_to_slice(&mut buffer[..n]);
+        Ok(n)
+    }
+}
