@@ -273,6 +273,9 @@ fn delimiters_are_found_and_said() {
     assert_eq!(outcome.rows, "a,b\n1,\"2,5\"\n");
     assert_eq!(outcome.notes, ["f.csv: ';' separates the fields (--delimiter says otherwise)"]);
     assert!(read_csv(&[], "a,b\n1,2\n", None).unwrap().notes.is_empty());
+    let of_na = "column \"b\" is text, and \"NA\" stands in it 2 times (--null '' --null NA makes it null)";
+    assert_eq!(read_csv(&[], "a,b\n1,NA\nNA,NA\n3,x\n", None).unwrap().notes, [of_na]);
+    assert!(read_csv(&["--null", "NA"], "a,b\n1,NA\nNA,NA\n3,x\n", None).unwrap().notes.is_empty());
     check(&["--delimiter", ","], "a;b\n1;2\n", "a;b utf8 not null", "a;b\n1;2\n");
 }
 

@@ -112,7 +112,14 @@ pub(super) fn columns(
             found.notes.push(format!("column {name:?} is text: no type of numbers holds all of its digits"));
         }
         if options.wants(name) {
-            found.fields.push(guess.field(name, all.rows));
+            let field = guess.field(name, all.rows);
+            if guess.na > 0 && *field.data_type() == DataType::Utf8 {
+                let times = human::plural(guess.na, "time");
+                found.notes.push(format!(
+                    "column {name:?} is text, and \"NA\" stands in it {times} (--null '' --null NA makes it null)"
+                ));
+            }
+            found.fields.push(field);
         } else {
             found.left_out.push(name.clone());
         }
@@ -156,6 +163,8 @@ struct Guess {
     nulls: bool,
     /// A cell that is null unless the column is text.
     nulls_but_text: bool,
+    /// Cells without quotes that are `NA`.
+    na: u64,
     /// One that is in quotes, and would be null without them.
     in_quotes: bool,
     bool: bool,
@@ -188,6 +197,7 @@ impl Default for Guess {
             seen: false,
             nulls: false,
             nulls_but_text: false,
+            na: 0,
             in_quotes: false,
             bool: true,
             number: true,
@@ -228,6 +238,7 @@ impl Guess {
             }
             Kind::Csv | Kind::Quoted if options.is_null_but_text(cell) => {
                 self.nulls_but_text = true;
+                self.na += u64::from(kind == Kind::Csv);
                 return None;
             }
             Kind::Text | Kind::Csv | Kind::Quoted | Kind::Bare => {}

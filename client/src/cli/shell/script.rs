@@ -185,7 +185,10 @@ mod tests {
         // Behind a statement that has not ended.
         assert_eq!(texts("select 1\n\\q"), (vec!["\\q"], None));
         assert_eq!(texts("select 1; select\n \\r\nselect 2;"), (vec!["select 1", "select 2"], None));
-        assert_eq!(texts("select 1 \\g\nselect '\\g\n';\\g"), (vec!["select 1", "select '\\g\n'"], Some("\\g")));
+        assert_eq!(
+            texts("select 1 \\g\nselect '\\g\n';\\g"),
+            (vec!["select 1", "select '\\g\n'"], Some("\\g"))
+        );
         assert_eq!(texts("select 1\n\\g\n"), (vec!["select 1"], None));
         // What the line of a command leaves open is not open behind it.
         assert_eq!(texts("\\o it's.csv\nselect 'a';\n\\o\nselect 2").1, Some("select 2"));
