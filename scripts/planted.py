@@ -766,7 +766,7 @@ PLANTS = [
                 "health.lease = health.renewed(if PLANTED { Moment::now(&*self.environment) } else { at }, length,",
             )
         ],
-        [QUIET],
+        [QUIET, "server membership::link::tests::a_lease_counts_from_its_question"],
     ),
     Plant(
         "lease-while-overdue",
@@ -790,7 +790,7 @@ PLANTS = [
                 "if blind || self.left.load(Ordering::Acquire) && !PLANTED ||",
             )
         ],
-        [QUIET, SIMULATED],
+        [QUIET, SIMULATED, "server membership::members::tests::who_has_left_has_heard_of_nothing"],
     ),
     Plant(
         "member-forgotten",

@@ -186,8 +186,10 @@ pub const POSTGRES_STARTUP_BYTES: usize = 10_000;
 pub const POSTGRES_SMALL_MESSAGE_BYTES: usize = 16 << 10;
 /// Bytes of a message that brings rows of COPY, and of one of its rows in binary form; they are counted before they are read.
 pub const POSTGRES_COPY_BYTES: usize = 64 << 20;
-/// Messages of a COPY that may wait to be read.
-pub const COPY_MESSAGES: usize = 1;
+/// Bytes of it that are given on at once, and how many such pieces may wait to be read.
+pub const COPY_PIECE_BYTES: usize = 64 << 10;
+/// See [`COPY_PIECE_BYTES`].
+pub const COPY_PIECES: usize = 1;
 /// Bytes of rows that are made before they are sent: what one row takes more is sent with it.
 pub const POSTGRES_OUTPUT_BYTES: usize = 64 << 10;
 /// Bytes of the name of a statement or a portal, and of a setting.

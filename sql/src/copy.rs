@@ -71,8 +71,9 @@ impl CopyFile {
         schema: &Schema,
         columns: &[String],
         writer: &mut dyn Writer,
+        memory: &Arc<dyn Memory>,
     ) -> Result<()> {
-        let input = block_in_place(|| In::new(self.format, file, schema, columns))?;
+        let input = block_in_place(|| In::new(self.format, file, schema, columns, memory))?;
         take(input, schema, columns, writer).await
     }
 }
@@ -84,8 +85,9 @@ pub(crate) async fn read_of_client(
     schema: &Schema,
     columns: &[String],
     writer: &mut dyn Writer,
+    memory: &Arc<dyn Memory>,
 ) -> Result<()> {
-    let input = block_in_place(|| In::of_client(form, input, schema, columns))?;
+    let input = block_in_place(|| In::of_client(form, input, schema, columns, memory))?;
     take(input, schema, columns, writer).await
 }
 
@@ -166,7 +168,11 @@ fn sources(schema: &Schema, columns: &[String], names: &[String]) -> Result<Vec<
 }
 
 fn of_io(error: &io::Error) -> Error {
-    Error::invalid(format!("the file: {error}"))
+    let own = error.get_ref().and_then(|error| error.downcast_ref::<EngineError>());
+    own.map_or_else(
+        || Error::invalid(format!("what COPY reads or writes: {error}")),
+        |own| own.clone().into(),
+    )
 }
 
 fn of_arrow(error: &ArrowError) -> Error {

@@ -348,11 +348,12 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 match target {
                     Target::File(file) => {
                         let source = request.catalog.copy_source(&file.path).await?;
-                        file.read(source, table.schema(), &columns, &mut *writer).await?;
+                        file.read(source, table.schema(), &columns, &mut *writer, &request.memory).await?;
                     }
                     Target::Client(form) => {
                         let input = request.catalog.copy_input().await?;
-                        read_of_client(&form, input, table.schema(), &columns, &mut *writer).await?;
+                        let schema = table.schema();
+                        read_of_client(&form, input, schema, &columns, &mut *writer, &request.memory).await?;
                     }
                 }
                 writer.commit().await?

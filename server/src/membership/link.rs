@@ -196,6 +196,11 @@ impl Link {
             Err(_) => Err("no answer in time".to_owned()),
         };
         answer.iter().for_each(told);
+        self.hear(at, answer)
+    }
+
+    /// Takes the answer to a question that was asked `at`. Whether its name or its process is another than before.
+    fn hear(&self, at: Moment, answer: Result<GetStatusResponse, String>) -> bool {
         let before = self.state();
         let mut health = self.health();
         let now = Instant::now();
@@ -394,6 +399,21 @@ mod tests {
         let again = link.leased().unwrap();
         assert!(again != since && again.is_since(asked));
         assert_eq!(link.health().lease.unwrap().length, limits::LEASE, "no longer than ours");
+    }
+
+    #[tokio::test]
+    async fn a_lease_counts_from_its_question() {
+        let link = Link::new("node:1", process(), None).unwrap();
+        let lease_ms = u32::try_from(limits::LEASE.as_millis()).unwrap();
+        let answer = GetStatusResponse { node: "b".to_owned(), instance: 1, lease_ms, ..Default::default() };
+        // The answer was on its way for longer than the lease.
+        assert!(link.hear(Moment::default(), Ok(answer.clone())));
+        assert!(link.status().is_some(), "it was heard");
+        assert!(link.leased().is_none());
+        let asked = Moment::now(&*process());
+        assert!(!link.hear(asked, Ok(answer)), "it is the same process");
+        assert!(link.leased().is_some());
+        assert_eq!(link.health().lease.unwrap().asked, asked);
     }
 
     #[tokio::test]

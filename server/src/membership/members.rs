@@ -537,6 +537,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_has_left_has_heard_of_nothing() {
+        let environment = crate::environment::process();
+        let members = Members::new("a:1", 7, &[], 2, limits::FORGET_NODE, environment, None);
+        assert!(members.leased().is_some(), "it is alone");
+        members.leave().await;
+        assert!(members.leased().is_none(), "others wait for it no longer");
+        assert!(members.due(Instant::now()).is_empty(), "it asks for no lease");
+    }
+
+    #[tokio::test]
     async fn whom_another_node_knows_is_known() {
         let members = Members::new(
             "a:1",

@@ -53,28 +53,39 @@ impl Copying {
 
 /// Where a client's bytes go. Dropped before their end is told, what reads them fails.
 #[derive(Debug)]
-pub(crate) struct Sender(mpsc::Sender<Bytes>);
+pub(crate) struct Sender(mpsc::Sender<Option<Bytes>>);
 
 impl Sender {
     /// With the side of the statement.
     pub(crate) fn new() -> (Self, Copying) {
-        let (sender, messages) = mpsc::channel(limits::COPY_MESSAGES);
+        let (sender, messages) = mpsc::channel(limits::COPY_PIECES);
         let input: Input = Box::new(Received { messages, now: Bytes::new(), ended: false });
         (Self(sender), Copying::In(Mutex::new(Some(input))))
     }
 
-    /// Waits for room, and gives the bytes on; none are the end. Where nobody reads any longer nothing happens.
-    pub(crate) async fn send(&self, bytes: &mut Option<Bytes>) {
-        // What is taken is sent: nothing is waited for in between.
-        if let (Ok(room), Some(bytes)) = (self.0.reserve().await, bytes.take()) {
-            room.send(bytes);
+    /// Waits for room, and gives a piece of the bytes on: what waits to be read is a copy of that, not all that was sent at
+    /// once. Where nobody reads any longer they are forgotten.
+    pub(crate) async fn send(&self, bytes: &mut Bytes) {
+        match self.0.reserve().await {
+            Ok(room) => {
+                let piece = bytes.split_to(bytes.len().min(limits::COPY_PIECE_BYTES));
+                room.send(Some(Bytes::copy_from_slice(&piece)));
+            }
+            Err(_) => bytes.clear(),
         }
+    }
+
+    /// The client has sent all of it. Waits for room as well.
+    pub(crate) async fn end(&self) {
+        // Where nobody reads any longer the statement has ended.
+        let _ = self.0.send(None).await;
     }
 }
 
 /// See [`Sender`].
 struct Received {
-    messages: mpsc::Receiver<Bytes>,
+    /// `None` is the end.
+    messages: mpsc::Receiver<Option<Bytes>>,
     now: Bytes,
     ended: bool,
 }
@@ -83,8 +94,8 @@ impl Read for Received {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.now.is_empty() && !self.ended {
             match self.messages.blocking_recv() {
-                Some(bytes) if bytes.is_empty() => self.ended = true,
-                Some(bytes) => self.now = bytes,
+                Some(Some(bytes)) => self.now = bytes,
+                Some(None) => self.ended = true,
                 None => {
                     let message = "the client has not sent all of its rows";
                     return Err(io::Error::new(io::ErrorKind::BrokenPipe, message));

@@ -12,7 +12,7 @@ use std::{
 
 use arrow_array::{ArrayRef, RecordBatch, builder::BinaryBuilder, cast::AsArray as _};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use basalt_core::{error::ErrorKind, logical::Logical, schema::Schema};
+use basalt_core::{error::ErrorKind, exec::Memory, logical::Logical, schema::Schema};
 use basalt_nested::{
     Texts,
     csv::{Failure, Record, Splitter},
@@ -75,7 +75,13 @@ impl Piece {
 }
 
 impl In {
-    pub(super) fn new(format: Format, file: File, table: &Schema, columns: &[String]) -> Result<Self> {
+    pub(super) fn new(
+        format: Format,
+        file: File,
+        table: &Schema,
+        columns: &[String],
+        memory: &Arc<dyn Memory>,
+    ) -> Result<Self> {
         match format {
             Format::Parquet => {
                 let builder = ParquetRecordBatchReaderBuilder::try_new(file);
@@ -85,7 +91,7 @@ impl In {
                 Ok(Self::Parquet(Box::new(reader), schema, 0))
             }
             Format::Csv { delimiter, quote, header } => {
-                let (read, input) = bounded(Box::new(file));
+                let (read, input) = bounded(Box::new(file), memory);
                 let mut splitter = split(input, delimiter, quote)?;
                 let names: Vec<String> = match header {
                     true => header_of(&mut splitter, Whose::File)?,
@@ -113,10 +119,11 @@ impl In {
         input: Input,
         table: &Schema,
         columns: &[String],
+        memory: &Arc<dyn Memory>,
     ) -> Result<Self> {
         let mut names: Vec<_> =
             columns_of_client(table, columns)?.into_iter().map(|field| field.name).collect();
-        let (read, input) = bounded(input);
+        let (read, input) = bounded(input, memory);
         let mut records = match form.format {
             CopyFormat::Csv => Records::Csv(split(input, form.delimiter, form.quote)?),
             // Binary rows are text by now.
@@ -172,7 +179,7 @@ impl In {
 pub(super) struct Fields {
     records: Records,
     of: Whose,
-    read: Arc<AtomicUsize>,
+    read: Arc<BatchBytes>,
     schema: SchemaRef,
     texts: Texts,
 }
@@ -192,7 +199,7 @@ impl Records {
 }
 
 impl Fields {
-    fn new(records: Records, of: Whose, read: Arc<AtomicUsize>, names: &[String], texts: Texts) -> Self {
+    fn new(records: Records, of: Whose, read: Arc<BatchBytes>, names: &[String], texts: Texts) -> Self {
         let fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true));
         let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
         Self { records, of, read, schema, texts }
@@ -215,7 +222,7 @@ impl Fields {
 
     fn next(&mut self) -> Result<Option<Piece>> {
         let mut record = Record::default();
-        self.read.store(0, Ordering::Relaxed);
+        self.read.reset();
         while self.texts.rows() < limits::COPY_ROWS
             && self.records.next(&mut record).map_err(|failure| self.told(failure))?
         {
@@ -300,26 +307,45 @@ fn header_names(header: &Record) -> Result<Vec<String>> {
 /// What is read, of which only so much is for one batch: a field that never ends is an error.
 struct Bounded {
     input: Input,
-    read: Arc<AtomicUsize>,
+    read: Arc<BatchBytes>,
 }
 
-/// With what has been read since it was last asked.
-fn bounded(input: Input) -> (Arc<AtomicUsize>, Bounded) {
-    let read = Arc::<AtomicUsize>::default();
+/// What was read for one batch: the memory that its rows take.
+struct BatchBytes {
+    bytes: AtomicUsize,
+    memory: Arc<dyn Memory>,
+}
+
+impl BatchBytes {
+    /// The rows of a batch are given on.
+    fn reset(&self) {
+        self.memory.shrink(self.bytes.swap(0, Ordering::Relaxed));
+    }
+}
+
+impl Drop for BatchBytes {
+    fn drop(&mut self) {
+        self.reset();
+    }
+}
+
+fn bounded(input: Input, memory: &Arc<dyn Memory>) -> (Arc<BatchBytes>, Bounded) {
+    let read = Arc::new(BatchBytes { bytes: AtomicUsize::new(0), memory: Arc::clone(memory) });
     (Arc::clone(&read), Bounded { input, read })
 }
 
 impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // What is read ahead is of the next batch.
-        let before = self.read.load(Ordering::Relaxed);
+        let before = self.read.bytes.load(Ordering::Relaxed);
         if before > limits::COPY_BATCH_BYTES {
             let message =
                 format!("{} rows have more than {} bytes", limits::COPY_ROWS, limits::COPY_BATCH_BYTES);
             return Err(io::Error::other(message));
         }
         let n = self.input.read(buffer)?;
-        self.read.fetch_add(n, Ordering::Relaxed);
+        self.read.memory.grow(before, n).map_err(io::Error::other)?;
+        self.read.bytes.fetch_add(n, Ordering::Relaxed);
         Ok(n)
     }
 }

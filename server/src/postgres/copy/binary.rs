@@ -64,6 +64,11 @@ impl Binary {
         Ok(())
     }
 
+    /// Bytes that are not a whole row yet.
+    pub(super) fn kept(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Fails where the rows have not ended.
     pub(super) fn finish(&self) -> Result<()> {
         let is_whole = match self.part {

@@ -21,6 +21,7 @@ use super::{
     wire::{End, Frontend, Wire},
 };
 use crate::{
+    memory::{Consumer, Reservation},
     panics::caught_async,
     sql::{Copying, Sender},
     status::RequestError,
@@ -48,32 +49,38 @@ pub(super) struct Rows {
     sender: Sender,
     /// Where they come in binary form.
     binary: Option<Binary>,
+    /// What is kept of them.
+    kept: Reservation,
+}
+
+/// What a message brings.
+enum Brought {
+    /// Text that is given on.
+    Text(Bytes),
+    End,
 }
 
 impl Rows {
-    /// What a message brings: bytes of text, none at the end; `None`: nothing that has to be given on.
-    fn take(&mut self, message: Result<Frontend>, tag: u8) -> std::result::Result<Option<Bytes>, End> {
+    fn take(&mut self, message: Result<Frontend>, tag: u8) -> std::result::Result<Brought, End> {
         match message? {
-            Frontend::CopyData(bytes) => {
-                let text = match &mut self.binary {
-                    None => bytes,
-                    Some(binary) => {
-                        let mut text = BytesMut::new();
-                        binary.push(&bytes, &mut text)?;
-                        text.freeze()
-                    }
-                };
-                Ok((!text.is_empty()).then_some(text))
-            }
+            Frontend::CopyData(bytes) => match &mut self.binary {
+                None => Ok(Brought::Text(bytes)),
+                Some(binary) => {
+                    let mut text = BytesMut::new();
+                    binary.push(&bytes, &mut text)?;
+                    self.kept.set((binary.kept() + text.len()) as u64).map_err(Error::from)?;
+                    Ok(Brought::Text(text.freeze()))
+                }
+            },
             Frontend::CopyDone => {
                 self.binary.as_ref().map_or(Ok(()), Binary::finish)?;
-                Ok(Some(Bytes::new()))
+                Ok(Brought::End)
             }
             Frontend::CopyFail(why) => {
                 Err(Error::new("57014", format!("COPY from stdin failed: {why}")).into())
             }
             // Clients send these behind a statement before they know that it is a COPY.
-            Frontend::Flush | Frontend::Sync => Ok(None),
+            Frontend::Flush | Frontend::Sync => Ok(Brought::Text(Bytes::new())),
             Frontend::Terminate => Err(End::Gone),
             _ => {
                 let message = format!("unexpected message type {tag} during COPY from stdin");
@@ -92,8 +99,11 @@ impl Rows {
         work: impl Future<Output = std::result::Result<T, RequestError>>,
     ) -> std::result::Result<T, End> {
         let mut work = pin!(caught_async(work));
-        let (mut bytes, mut is_over) = (None, false);
+        let (mut bytes, mut ends, mut is_over) = (Bytes::new(), false, false);
         loop {
+            if bytes.is_empty() {
+                wire.forget();
+            }
             let next = async {
                 if !is_over {
                     return wire.message().await;
@@ -106,16 +116,13 @@ impl Rows {
                 () = cancelled.cancelled() => return Err(Error::cancelled().into()),
                 done = &mut work => return Ok(done.map_err(Error::from)?),
                 () = closing.cancelled() => return Err(Error::stopping().fatal().into()),
-                () = self.sender.send(&mut bytes), if bytes.is_some() => {
-                    bytes = None;
-                    wire.forget();
-                }
-                message = next, if bytes.is_none() => {
+                () = self.sender.send(&mut bytes), if !bytes.is_empty() => {}
+                () = self.sender.end(), if ends => ends = false,
+                message = next, if bytes.is_empty() => {
                     let (tag, message) = message?;
-                    bytes = self.take(message, tag)?;
-                    is_over = bytes.as_ref().is_some_and(Bytes::is_empty);
-                    if bytes.is_none() {
-                        wire.forget();
+                    match self.take(message, tag)? {
+                        Brought::Text(text) => bytes = text,
+                        Brought::End => (ends, is_over) = (true, true),
                     }
                 }
             }
@@ -137,7 +144,8 @@ impl Session {
         self.wire.flush().await?;
         let (sender, copying) = Sender::new();
         let binary = is_binary.then(|| Binary::new(&columns));
-        Ok((Rows { sender, binary }, copying))
+        let kept = self.shared.state.memory.reserve(Consumer::Messages);
+        Ok((Rows { sender, binary, kept }, copying))
     }
 
     /// Sends all rows of a COPY TO STDOUT; how many there were.
