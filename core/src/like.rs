@@ -146,6 +146,18 @@ impl Pattern {
         }
     }
 
+    /// The characters before the first `%`, between two, and behind the last, where all of them are given; `None`: some may be
+    /// any, or there is no `%`.
+    pub(crate) fn literals(&self) -> Option<(&str, Vec<&str>, &str)> {
+        let literal = |piece: &'_ Piece| match piece {
+            Piece::Literal(literal) => Some(literal.text.as_str()),
+            Piece::Wild(_) => None,
+        };
+        let (last, between) = self.rest.split_last()?;
+        let between = between.iter().map(literal).collect::<Option<Vec<_>>>()?;
+        Some((literal(&self.first)?, between, literal(last)?))
+    }
+
     /// Whether the whole of `text` matches. Takes time in the length of the text, times [`MAX_WILD_PIECE`] at
     /// worst.
     pub fn matches(&self, text: &str) -> bool {

@@ -91,9 +91,9 @@ def check_errors(connection):
 
     for code, words, sql, piece in [
         ("22P02", "line 2", "COPY again (k) FROM STDIN", "1\nx\n"),
-        ("22P02", "line 1", "COPY again (k, s) FROM STDIN", "1\n"),
+        ("22P04", "line 1", "COPY again (k, s) FROM STDIN", "1\n"),
         ("23502", "line 2", "COPY again (k, s) FROM STDIN", "1\ta\n\\N\tb\n"),
-        ("22P04", "signature", "COPY again FROM STDIN (FORMAT binary)", "1\ta\n2\tb\n3\tc\n"),
+        ("22P04", "signature", "COPY again FROM STDIN (FORMAT binary)", b"1\ta\n2\tb\n3\tc\n4\td\n5\te\n"),
         ("22P04", "EOF", "COPY again (k) FROM STDIN (FORMAT binary)", b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\0\x01\0"),
     ]:
         refused(connection, code, words, lambda sql=sql, piece=piece: send(sql, piece))

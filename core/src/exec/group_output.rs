@@ -2,7 +2,7 @@
 //! for as many groups as a batch has: the groups of an order lie anywhere in memory, and reading much of one column at
 //! a time hides how far.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{borrow::Cow, cmp::Ordering, sync::Arc};
 
 use arrow_array::{ArrayRef, RecordBatch};
 
@@ -17,6 +17,7 @@ use crate::{
     error::Result,
     invariant::{Invariant, count, index},
     limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
+    mask::selects,
     plan::{Plan, expr::BoundExpr, pred::Pred},
     schema::DataType,
     value::Value,
@@ -128,24 +129,22 @@ fn by_order(
     having: Option<&Pred>,
     held: &mut Held<'_>,
 ) -> Result<Vec<u32>> {
-    let mut having_slots = Vec::new();
-    having.iter().for_each(|having| having.slots(&mut having_slots));
     let width = size_of::<(usize, Vec<Value>)>() + plan.order.len() * size_of::<Value>();
     let mut shown: Vec<(usize, Vec<Value>)> = Vec::new();
-    for group in 0..groups.len() {
-        if group % ANSWER_ROWS == 0 {
-            held.control().check()?;
-            held.set(shown.capacity() * width)?;
+    let all: Vec<u32> = (0..count(groups.len())).collect();
+    for some in all.chunks(ANSWER_ROWS) {
+        held.control().check()?;
+        held.set(size_of_val(all.as_slice()) + shown.capacity() * width)?;
+        let passing = match having {
+            Some(having) => passing(plan, groups, having, some)?,
+            None => Cow::Borrowed(some),
+        };
+        for group in passing.iter().map(|group| *group as usize) {
+            let keys = plan.order.iter().map(|key| eval(plan, groups, &plan.outputs[key.output], group));
+            shown.push((group, keys.collect::<Result<Vec<_>>>()?));
         }
-        if let Some(having) = having {
-            let values = values_of(groups, &having_slots, group)?;
-            if !having.eval(&plan.slots, &|slot| value_in(&values, slot))? {
-                continue;
-            }
-        }
-        let keys = plan.order.iter().map(|key| eval(plan, groups, &plan.outputs[key.output], group));
-        shown.push((group, keys.collect::<Result<Vec<_>>>()?));
     }
+    drop(all);
     held.set(shown.capacity() * width)?;
     // Groups that the order leaves equal come by their keys, so that an answer is always the same.
     sort_page(&mut shown, plan, |a, b| {
@@ -154,6 +153,29 @@ fn by_order(
         by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
     });
     Ok(shown.into_iter().map(|(group, _)| count(group)).collect())
+}
+
+/// Those of some groups that `having` lets pass.
+fn passing<'g>(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &'g [u32]) -> Result<Cow<'g, [u32]>> {
+    let mut slots = Vec::new();
+    having.slots(&mut slots);
+    // Where it asks for no keys none are made.
+    let keys = match slots.iter().any(|slot| *slot < groups.key_types.len()) {
+        true => groups.keys.columns(some),
+        false => Vec::new(),
+    };
+    if let Some(mask) = GroupVectors::new(plan, groups, some, &keys).test(having) {
+        let passing = some.iter().enumerate().filter(|(row, _)| selects(Some(&mask), *row));
+        return Ok(passing.map(|(_, group)| *group).collect());
+    }
+    let mut passing = Vec::new();
+    for group in some {
+        let values = values_of(groups, &slots, *group as usize)?;
+        if having.eval(&plan.slots, &|slot| value_in(&values, slot))? {
+            passing.push(*group);
+        }
+    }
+    Ok(Cow::Owned(passing))
 }
 
 /// Answers groups in batches, all at once or some after the other.
@@ -237,9 +259,11 @@ impl<'p> Answer<'p> {
                     (Some(vector), _) => column.push_all(&vector, now.len())?,
                     (None, BoundExpr::Slot(slot)) if *slot < keys.len() => {
                         let ((keys, valid), texts) = (&keys[*slot], &groups.key_texts[*slot]);
-                        column.push_texts(keys.iter().enumerate().map(|(row, id)| {
-                            crate::mask::selects(Some(valid), row).then(|| texts.text(*id))
-                        }))?;
+                        column.push_texts(
+                            keys.iter()
+                                .enumerate()
+                                .map(|(row, id)| selects(Some(valid), row).then(|| texts.text(*id))),
+                        )?;
                     }
                     (None, output) => {
                         for group in now {

@@ -12,6 +12,7 @@ use crate::{
     plan::{
         Plan,
         expr::{BoundExpr, Slots},
+        pred::Pred,
     },
     query::ArithmeticOp,
     schema::DataType,
@@ -65,6 +66,49 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
         }
     }
 
+    /// Which of the groups a condition lets pass; `None`: it is asked of each group.
+    pub(super) fn test(&self, pred: &Pred) -> Option<Vec<u64>> {
+        let words = self.shown.len().div_ceil(64);
+        Some(match pred {
+            Pred::Constant(passes) => vec![if *passes { u64::MAX } else { 0 }; words],
+            Pred::And(preds) => {
+                let mut all = vec![u64::MAX; words];
+                for pred in preds {
+                    all.iter_mut().zip(self.test(pred)?).for_each(|(all, one)| *all &= one);
+                }
+                all
+            }
+            Pred::Or(preds) => {
+                let mut any = vec![0; words];
+                for pred in preds {
+                    any.iter_mut().zip(self.test(pred)?).for_each(|(any, one)| *any |= one);
+                }
+                any
+            }
+            Pred::Set { test, .. } => self.test(test)?,
+            Pred::Keys { slot, test, negated, .. } => {
+                let vector = self.eval(&BoundExpr::Slot(*slot))?;
+                let mut passes = vec![0; words];
+                test.test(&keys_of(vector.data, self.slots.fields[*slot].1)?, &mut passes);
+                for (i, word) in passes.iter_mut().enumerate() {
+                    *word = if *negated { !*word } else { *word }
+                        & vector.valid.as_ref().map_or(u64::MAX, |valid| valid[i]);
+                }
+                passes
+            }
+            Pred::IsNull { slot, negated } => {
+                let valid =
+                    self.eval(&BoundExpr::Slot(*slot))?.valid.unwrap_or_else(|| vec![u64::MAX; words]);
+                valid.into_iter().map(|word| if *negated { word } else { !word }).collect()
+            }
+            Pred::Text { .. }
+            | Pred::Rows { .. }
+            | Pred::Compare(..)
+            | Pred::Like { .. }
+            | Pred::ExprIsNull { .. } => return None,
+        })
+    }
+
     fn ints(
         &self,
         op: ArithmeticOp,
@@ -103,6 +147,19 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
             false => Some(T::default()),
         };
         (0..self.shown.len()).map(row).collect()
+    }
+}
+
+/// Values of a type as its keys.
+fn keys_of(data: Data<'static>, data_type: DataType) -> Option<Vec<i64>> {
+    match (data, data_type) {
+        (_, DataType::Float32) => None,
+        (Data::UInts(uints), DataType::UInt64) => Some(uints.into_iter().map(keys::of_u64).collect()),
+        (_, DataType::UInt64) => None,
+        (Data::Floats(floats), DataType::Float64) => Some(floats.into_iter().map(keys::of_f64).collect()),
+        (_, DataType::Float64) => None,
+        (Data::Ints(ints), _) => Some(ints),
+        _ => None,
     }
 }
 

@@ -10,7 +10,7 @@ use basalt_sql::{
     system::postgres_type,
 };
 use pgwire::messages::{data::DataRow, extendedquery::PortalSuspended, response::CommandComplete};
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
@@ -208,7 +208,9 @@ impl Session {
         let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
         let state = &shared.state;
         let began = Instant::now();
-        let deadline = state.deadline_within(settings.timeout());
+        // Many rows take their time, and a client that copies them has not said how long.
+        let unsaid = (!matches!(copying, Copying::Not)).then_some(Duration::MAX);
+        let deadline = state.deadline_within(settings.timeout().or(unsaid));
         let cancelled = key.begin();
         let statement = Statement {
             sql: part.sql.clone(),

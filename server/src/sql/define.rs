@@ -211,13 +211,8 @@ impl Made {
         let token = state.running.token();
         Some(self.runtime.spawn(async move {
             let name = made.name();
-            // Others may have written to it, or have put another in its place.
-            let is_it = |table: Arc<Table>| table.id() == made.id() && table.snapshot().rows() == 0;
-            let removed = match state.catalog.get(name).is_ok_and(is_it) {
-                true => state.tables.remove(name).await.map(drop),
-                false => Ok(()),
-            };
-            if let Err(error) = removed {
+            let removed = remove_unwritten(&state, &made).await;
+            if let Some(error) = removed.err().filter(|error| error.reason() != "TABLE_NOT_FOUND") {
                 tracing::warn!(
                     table = name,
                     error = error.message(),
@@ -227,6 +222,16 @@ impl Made {
             drop(token);
         }))
     }
+}
+
+/// Drops a table, unless others have written to it, or have put another in its place.
+async fn remove_unwritten(state: &State, made: &Table) -> Result<()> {
+    fresh::newest(state, made.name(), None).await?;
+    let (table, version) = state.tables.pin(made.name(), None)?;
+    if table.id() == made.id() && version.rows() == 0 {
+        state.tables.remove(made.name()).await?;
+    }
+    Ok(())
 }
 
 impl Drop for Made {

@@ -95,6 +95,8 @@ const FUNCTIONS: [(&str, Gives); 61] = [
     ("pg_size_pretty", Gives::Made),
     ("format_type", Gives::Made),
     ("quote_ident", Gives::Made),
+    ("quote_literal", Gives::Made),
+    ("quote_nullable", Gives::Made),
     ("current_setting", Gives::Made),
     ("to_regtype", Gives::NoInt),
 ];
@@ -198,6 +200,11 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         }
         "pg_size_pretty" => integers(args, 0)?.iter().map(|size| size.map(pretty)).collect(),
         "quote_ident" => strings(args, 0)?.iter().map(|name| name.map(quoted)).collect(),
+        "quote_literal" => strings(args, 0)?.iter().map(|text| text.map(literal)).collect(),
+        "quote_nullable" => {
+            let literal = |text: Option<&str>| text.map_or_else(|| "NULL".to_owned(), literal);
+            strings(args, 0)?.iter().map(|text| Some(literal(text))).collect()
+        }
         _ => {
             // A second argument says whether a setting may be missing.
             let may_miss = match args.args.get(1) {
@@ -240,6 +247,11 @@ fn quoted(name: &str) -> String {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
+}
+
+/// A text as SQL has it; a backslash is a character like others there.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// Settings as they are at first: what a connection has set, its door tells by SHOW.

@@ -159,6 +159,8 @@ fn filters_equal_decoding_and_testing() {
         like("%ü%"),
         like("Bern"),
         like("%-1_"),
+        like("%er%n%"),
+        like("B%n"),
         like("%"),
     ];
     for_each_column(&[1, 65, 513, 2100], |texts, column| {

@@ -15,6 +15,7 @@ use arrow_buffer::Buffer;
 
 use super::{
     TextStats,
+    automaton::Automaton,
     matcher::Batch,
     places::{PlaceBuilder, Places, UnitPlaces, end_of_places},
     symbols::{MAX_LENGTH, Symbols},
@@ -39,6 +40,8 @@ const MAX_BYTES: usize = 1 << 30;
 const RUN_ROWS: usize = 64;
 /// ... unless they have more codes than this.
 const RUN_CODES: usize = 1 << 12;
+/// So many texts are asked for LIKE without being decoded: an automaton takes as long to make as a thousand to decode.
+const AUTOMATON_ROWS: usize = 2048;
 /// What [`Column::validate`] has seen to.
 const UTF8: &str = "the texts of a column that was opened are UTF-8";
 
@@ -261,6 +264,11 @@ impl TextColumn for Column {
             symbol.is_none_or(|symbol| test.may_begin(symbol))
         });
         let empty_passes = test.passes("");
+        let asked = under.map_or(rows, |under| under.iter().map(|word| word.count_ones() as usize).sum());
+        let automaton = match test {
+            TextTest::Like(pattern) if asked >= AUTOMATON_ROWS => Automaton::new(pattern, &self.symbols),
+            _ => None,
+        };
         let (mut unit_places, mut made): (UnitPlaces, _) = ([0; UNIT_ROWS + 1], Made::default());
         out.fill(0);
         for first in (0..rows).step_by(UNIT_ROWS) {
@@ -282,6 +290,10 @@ impl TextColumn for Column {
             }
             let wanted = &wanted[..out.len()];
             if wanted.iter().all(|word| *word == 0) {
+                continue;
+            }
+            if let Some(automaton) = &automaton {
+                automaton.test(&self.codes, places, wanted, out);
                 continue;
             }
             made.clear();

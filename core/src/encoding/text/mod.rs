@@ -1,5 +1,6 @@
 //! Encodings of text.
 
+mod automaton;
 mod codes;
 pub(super) mod dictionary;
 mod fsst;

@@ -51,6 +51,18 @@ impl Symbols {
         Ok(table)
     }
 
+    /// A table of these.
+    #[cfg(test)]
+    pub(super) fn of(symbols: &[&str]) -> Self {
+        let count = symbols.len().to_le_bytes()[0];
+        let mut table = Self { count, symbols: [[0; MAX_LENGTH]; 256], lengths: [0; 256] };
+        for (code, symbol) in symbols.iter().enumerate() {
+            table.symbols[code][..symbol.len()].copy_from_slice(symbol.as_bytes());
+            table.lengths[code] = symbol.len().to_le_bytes()[0];
+        }
+        table
+    }
+
     /// The symbol of a code; none for the escape.
     pub(super) fn get(&self, code: u8) -> Option<&[u8]> {
         let code = usize::from(code);
