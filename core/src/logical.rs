@@ -209,7 +209,7 @@ impl Logical {
                 let (unscaled, given) = match literal {
                     Literal::Int(value) => (i128::from(*value), 0),
                     Literal::UInt(value) => (i128::from(*value), 0),
-                    Literal::Decimal { unscaled, scale } => (i128::from(*unscaled), *scale),
+                    Literal::Decimal { unscaled, scale } => (*unscaled, *scale),
                     Literal::Text(text) => parse_decimal(text).ok_or_else(mismatch)?,
                     _ => return Err(mismatch()),
                 };

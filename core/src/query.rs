@@ -19,9 +19,9 @@ pub enum Literal {
     Int(i64),
     UInt(u64),
     Float(f64),
-    /// `unscaled * 10^-scale`
+    /// `unscaled * 10^-scale`; of more than 64 bits only as a parameter of SQL
     Decimal {
-        unscaled: i64,
+        unscaled: i128,
         scale: u8,
     },
     /// Also stands for a date, timestamp or decimal where one is compared.

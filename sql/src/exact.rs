@@ -91,7 +91,7 @@ impl Translator<'_> {
                 let (value, scale) = match literal {
                     Literal::Int(value) => (value.into(), 0),
                     Literal::UInt(value) => (value.into(), 0),
-                    Literal::Decimal { unscaled, scale } => (unscaled.into(), scale),
+                    Literal::Decimal { unscaled, scale } => (unscaled, scale),
                     _ => return None,
                 };
                 Some((Expr::Literal(literal), Range::of(value, value, scale)?))

@@ -361,7 +361,8 @@ pub(crate) fn literal(value: &ScalarValue) -> Option<Literal> {
         ScalarValue::Float32(Some(x)) => Literal::Float((*x).into()),
         ScalarValue::Float64(Some(x)) => Literal::Float(*x),
         ScalarValue::Decimal128(Some(x), _, scale) => {
-            Literal::Decimal { unscaled: i64::try_from(*x).ok()?, scale: u8::try_from(*scale).ok()? }
+            // The engine's have 64 bits, as what nodes tell each other has.
+            Literal::Decimal { unscaled: i64::try_from(*x).ok()?.into(), scale: u8::try_from(*scale).ok()? }
         }
         ScalarValue::Utf8(Some(x)) | ScalarValue::LargeUtf8(Some(x)) | ScalarValue::Utf8View(Some(x)) => {
             Literal::Text(x.clone())

@@ -41,6 +41,7 @@ mod full_sort;
 mod functions;
 mod fuse;
 mod gathered;
+mod given;
 mod guarded;
 mod headings;
 mod interruptible;

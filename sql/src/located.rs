@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::{
 
 use crate::{
     error::{Error, Result},
-    syntax::Syntax,
+    syntax::SYNTAX,
 };
 
 /// Words before the name of a table.
@@ -36,7 +36,7 @@ pub(crate) fn located<T>(outcome: Result<T>, sql: &str) -> Result<T> {
 
 fn place(error: &Error, sql: &str) -> Option<Location> {
     let error = error.statement().filter(|error| error.place().is_none())?;
-    let tokens = Tokenizer::new(&Syntax, sql).tokenize_with_location().ok()?;
+    let tokens = Tokenizer::new(&SYNTAX, sql).tokenize_with_location().ok()?;
     let tokens: Vec<_> = tokens
         .into_iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF | Token::SemiColon))

@@ -30,9 +30,10 @@ use datafusion::{
 use crate::{
     describe, dialect,
     error::{Error, Result, of_parser},
+    given::parameter,
     headings::Headings,
     limits,
-    syntax::Syntax,
+    syntax::{OF_NESTED_JOINS, SYNTAX, Syntax},
     system,
 };
 
@@ -96,7 +97,7 @@ impl Text {
                 format!("the statement has {} bytes; the limit is {}", sql.len(), limits::STATEMENT_BYTES);
             return Err(Error::new(ErrorKind::FilterTooLarge, message));
         }
-        let tokens = Tokenizer::new(&Syntax, sql).tokenize_with_location();
+        let tokens = Tokenizer::new(&SYNTAX, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
         quote_columns(&mut tokens);
@@ -128,17 +129,22 @@ impl Text {
         let mut statements = match tokens.first().map(|token| &token.token) {
             // That of DataFusion knows only one way.
             Some(Token::Word(word)) if word.keyword == Keyword::COPY && word.quote_style.is_none() => {
-                let parser = Parser::new(&Syntax).with_recursion_limit(limits::NESTING);
+                let parser = Parser::new(&SYNTAX).with_recursion_limit(limits::NESTING);
                 let parsed = parser.with_tokens_with_locations(tokens).parse_statements();
                 let parsed = parsed.map_err(|error| of_parser(&error))?;
                 parsed.into_iter().map(from_file_or_to).collect::<Result<_>>()?
             }
             _ => {
-                let parser = DFParserBuilder::new(tokens)
-                    .with_dialect(&Syntax)
-                    .with_recursion_limit(limits::NESTING)
-                    .build();
-                parser.and_then(|mut parser| parser.parse_statements())?
+                let of = |syntax: &'static Syntax, tokens: Vec<TokenWithSpan>| {
+                    let parser = DFParserBuilder::new(tokens).with_dialect(syntax);
+                    let parser = parser.with_recursion_limit(limits::NESTING).build();
+                    parser.and_then(|mut parser| parser.parse_statements())
+                };
+                match joins(&tokens) > 1 {
+                    true => of(&SYNTAX, tokens.clone())
+                        .or_else(|error| of(&OF_NESTED_JOINS, tokens).map_err(|_| error))?,
+                    false => of(&SYNTAX, tokens)?,
+                }
             }
         };
         let mut statement = match (statements.pop_front(), statements.pop_front()) {
@@ -193,6 +199,13 @@ impl Text {
         }
         Ok(Parsed { statement, tables, headings, describes })
     }
+}
+
+/// How many joins there are, at most.
+fn joins(tokens: &[TokenWithSpan]) -> usize {
+    let is_join =
+        |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN);
+    tokens.iter().filter(is_join).count()
 }
 
 /// The statement that a text holds, or explains.
@@ -562,30 +575,6 @@ impl VisitorMut for Rewrite<'_> {
     }
 }
 
-/// A parameter as SQL has it.
-fn parameter(literal: &Literal) -> Option<ast::Expr> {
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let sql = match literal {
-        Literal::Null => "NULL".to_owned(),
-        Literal::Bool(value) => value.to_string(),
-        Literal::Int(value) => format!("CAST('{value}' AS BIGINT)"),
-        Literal::UInt(value) => format!("CAST('{value}' AS BIGINT UNSIGNED)"),
-        Literal::Float(value) => format!("CAST('{value}' AS DOUBLE)"),
-        Literal::Decimal { scale, .. } => {
-            let text = basalt_core::plan::expr_text(&basalt_core::query::Expr::Literal(literal.clone()));
-            format!("CAST('{text}' AS DECIMAL({}, {scale}))", 18.max(*scale))
-        }
-        Literal::Text(text) => quoted(text),
-        Literal::Date(days) => format!("CAST('{}' AS DATE)", basalt_core::time::format_date(*days)),
-        Literal::Timestamp(micros) => {
-            let text = basalt_core::time::format_timestamp(*micros);
-            format!("arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')")
-        }
-    };
-    let parser = ast_parser(&sql);
-    parser.and_then(|mut parser| parser.parse_expr().ok())
-}
-
 pub(crate) fn ast_parser(sql: &str) -> Option<Parser<'static>> {
-    Parser::new(&Syntax).try_with_sql(sql).ok()
+    Parser::new(&SYNTAX).try_with_sql(sql).ok()
 }

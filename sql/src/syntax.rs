@@ -14,7 +14,16 @@ use datafusion::sql::sqlparser::{
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Syntax;
+pub(crate) struct Syntax {
+    /// Whether a join that stands before the ON of another is within that one.
+    nests_joins: bool,
+}
+
+/// What the parser takes.
+pub(crate) const SYNTAX: Syntax = Syntax { nests_joins: false };
+
+/// What it takes of `a JOIN b JOIN c ON ... ON ...`, which is no statement otherwise.
+pub(crate) const OF_NESTED_JOINS: Syntax = Syntax { nests_joins: true };
 
 /// Says yes to each question.
 macro_rules! has {
@@ -84,13 +93,16 @@ impl Dialect for Syntax {
         Some(Ok(Expr::Identifier(name)))
     }
 
+    fn supports_left_associative_joins_without_parens(&self) -> bool {
+        !self.nests_joins
+    }
+
     has!(
         supports_unicode_string_literal,
         supports_partition_by_after_order_by,
         supports_array_join_syntax,
         supports_group_by_expr,
         supports_group_by_with_modifier,
-        supports_left_associative_joins_without_parens,
         supports_connect_by,
         supports_match_recognize,
         supports_pipe_operator,

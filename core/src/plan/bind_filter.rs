@@ -150,7 +150,7 @@ impl Binder<'_> {
             // What a person wrote as 0.1 is the float32 that reads as 0.1.
             #[allow(clippy::cast_possible_truncation, reason = "the nearest float32 is asked for")]
             (Literal::Decimal { unscaled, scale }, DataType::Float32) => {
-                let nearest = crate::value::to_f64(i128::from(*unscaled), *scale) as f32;
+                let nearest = crate::value::to_f64(*unscaled, *scale) as f32;
                 Some(crate::value::Value::Float(f64::from(nearest)))
             }
             _ => None,

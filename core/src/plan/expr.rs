@@ -75,9 +75,7 @@ pub fn literal_value(literal: &Literal) -> Value {
         Literal::Int(i) => Value::Int(i128::from(*i)),
         Literal::UInt(u) => Value::Int(i128::from(*u)),
         Literal::Float(f) => Value::Float(*f),
-        Literal::Decimal { unscaled, scale } => {
-            Value::Decimal { unscaled: i128::from(*unscaled), scale: *scale }
-        }
+        Literal::Decimal { unscaled, scale } => Value::Decimal { unscaled: *unscaled, scale: *scale },
         Literal::Text(t) => Value::Text(t.as_str().into()),
         Literal::Date(d) => Value::Date(*d),
         Literal::Timestamp(t) => Value::Timestamp(*t),

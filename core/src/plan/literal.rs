@@ -111,7 +111,7 @@ impl Position {
         let values = match literal {
             Literal::Int(i) => decimal(i128::from(*i), 0),
             Literal::UInt(u) => decimal(i128::from(*u), 0),
-            Literal::Decimal { unscaled, scale } => decimal(i128::from(*unscaled), *scale),
+            Literal::Decimal { unscaled, scale } => decimal(*unscaled, *scale),
             Literal::Float(f) if f.is_nan() || *f == f64::INFINITY => {
                 Self { lower: i128::MAX / 2, upper: i128::MAX / 2 - 1 }
             }
@@ -142,7 +142,7 @@ impl Position {
         if let (Literal::Decimal { unscaled, scale }, DataType::Float32) = (literal, data_type) {
             // What a person wrote as 0.1 is the float32 that reads as 0.1.
             #[allow(clippy::cast_possible_truncation, reason = "the nearest float32 is asked for")]
-            let nearest = crate::value::to_f64(i128::from(*unscaled), *scale) as f32;
+            let nearest = crate::value::to_f64(*unscaled, *scale) as f32;
             return Self::of_float(&Literal::Float(f64::from(nearest)), data_type);
         }
         // The literal as a float64 that is at most it, and one that is at least it.
@@ -150,7 +150,7 @@ impl Position {
             Literal::Float(f) => (*f, *f),
             Literal::Int(i) => around(i128::from(*i), 0),
             Literal::UInt(u) => around(i128::from(*u), 0),
-            Literal::Decimal { unscaled, scale } => around(i128::from(*unscaled), *scale),
+            Literal::Decimal { unscaled, scale } => around(*unscaled, *scale),
             _ => return Err(mismatch(data_type, literal)),
         };
         let key = |f: f64, up: bool| -> i128 {

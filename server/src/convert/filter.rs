@@ -204,7 +204,7 @@ fn literal(value: pb::Value) -> Result<Literal> {
             value::Kind::Uint(value) => Literal::UInt(value),
             value::Kind::Double(value) => Literal::Float(value),
             value::Kind::Decimal(pb::Decimal { unscaled, scale }) => match u8::try_from(scale) {
-                Ok(scale @ 0..=38) => Literal::Decimal { unscaled, scale },
+                Ok(scale @ 0..=38) => Literal::Decimal { unscaled: unscaled.into(), scale },
                 _ => {
                     return Err(
                         invalid(format!("a decimal of scale {scale}; the limit is 38")).at("decimal.scale")

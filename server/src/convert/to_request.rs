@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use basalt_core::{
     exec::BuiltSet,
+    invariant::Invariant as _,
     query::{
         Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, KeySet, Literal,
         OrderBy, Query, RowSet, SelectItem, SemiJoin, SipOrigin,
@@ -172,7 +173,8 @@ fn to_value(literal: &Literal) -> pb::Value {
         Literal::UInt(value) => value::Kind::Uint(*value),
         Literal::Float(value) => value::Kind::Double(*value),
         Literal::Decimal { unscaled, scale } => {
-            value::Kind::Decimal(pb::Decimal { unscaled: *unscaled, scale: (*scale).into() })
+            let unscaled = i64::try_from(*unscaled).invariant("a decimal of a request has 64 bits");
+            value::Kind::Decimal(pb::Decimal { unscaled, scale: (*scale).into() })
         }
         Literal::Text(value) => value::Kind::Text(value.clone()),
         Literal::Date(value) => value::Kind::Date(*value),

@@ -67,11 +67,13 @@ fn column_literals(array: &dyn Array) -> Result<Vec<Literal>> {
         DataType::Date32 => natives(array.as_primitive::<Date32Type>().iter(), Literal::Date),
         DataType::Decimal128(_, scale) => {
             let scale = u8::try_from(scale).map_err(|_| mismatch(data_type))?;
-            let decimal = |value: Option<i128>| match value.map(i64::try_from) {
+            let decimal = |value: Option<i128>| match value {
                 None => Ok(Literal::Null),
-                Some(Ok(unscaled)) => Ok(Literal::Decimal { unscaled, scale }),
-                Some(Err(_)) => {
-                    let message = "a decimal parameter has at most 18 digits";
+                Some(unscaled) if unscaled.unsigned_abs() < 10_u128.pow(38) => {
+                    Ok(Literal::Decimal { unscaled, scale })
+                }
+                Some(_) => {
+                    let message = "a decimal parameter has at most 38 digits";
                     Err(RequestError::new(ErrorReason::InvalidQuery, message))
                 }
             };
@@ -151,6 +153,10 @@ mod tests {
             (
                 Arc::new(Decimal128Array::from(vec![123]).with_precision_and_scale(10, 2).unwrap()),
                 Literal::Decimal { unscaled: 123, scale: 2 },
+            ),
+            (
+                Arc::new(Decimal128Array::from(vec![1 << 70]).with_precision_and_scale(38, 2).unwrap()),
+                Literal::Decimal { unscaled: 1 << 70, scale: 2 },
             ),
             (Arc::new(LargeStringArray::from(vec!["a"])), Literal::Text("a".into())),
             (Arc::new(StringViewArray::from(vec!["b"])), Literal::Text("b".into())),

@@ -2,8 +2,9 @@
 //! authoriser and the same limits as the other doors.
 //!
 //! * `wire` reads and writes messages, `session` holds a connection from its start to its end, `extended` has its
-//!   prepared statements, `portal` runs a statement and sends its rows; `types` and `rows` turn values into both of the
-//!   protocol's formats, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what concerns a connection alone, `cancel` for what another one
+//!   prepared statements, `portal` runs a statement and sends its rows; `types`, `numeric` and `rows` turn values into both of the
+//!   protocol's formats, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what
+//!   concerns a connection alone, `cancel` for what another one
 //!   may stop, and `error` gives each error its SQLSTATE.
 //! * An answer is never in memory as a whole: rows are taken from the statement when the client has taken those before.
 //!   One that takes nothing for a while is cut off, as it is at the other doors.
@@ -16,6 +17,7 @@ mod copy;
 mod encrypted;
 mod error;
 mod extended;
+mod numeric;
 mod password;
 mod portal;
 mod rows;

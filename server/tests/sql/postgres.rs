@@ -243,6 +243,36 @@ async fn prepared_statements_in_both_formats() {
     assert_eq!(client.shown().await, ["1", "2", "D 1", "C SELECT 1", "Z I"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_many_digits_are_numbers() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let mut ask = async |sql: &str, values: &[&str]| {
+        client.parse("", sql, &vec![1700; values.len()]).await;
+        let values: Vec<_> = values.iter().map(|value| Some(value.as_bytes())).collect();
+        client.bind("", "", 0, &values).await;
+        client.execute("", 0).await;
+        client.send(b'S', &[]).await;
+        client.shown().await.join(" ")
+    };
+    let (large, most, more) = ("100000000000000000000", "9".repeat(38), "9".repeat(39));
+    for (sql, values, expected) in [
+        ("SELECT $1 < $2", vec![large, "3"], "f"),
+        ("SELECT $1 < $2", vec!["9223372036854775808", "10000000000"], "f"),
+        ("SELECT greatest($1, $2), least($1, $2)", vec!["3", large], "100000000000000000000|3"),
+        ("SELECT max(x) FROM (VALUES ($1), ($2)) AS v(x)", vec![large, "99"], large),
+        ("SELECT $1 + 0", vec!["18446744073709551615"], "18446744073709551615"),
+        ("SELECT $1", vec![most.as_str()], most.as_str()),
+        ("SELECT $1", vec!["1234567890123456789012.50"], "1234567890123456789012.50"),
+        ("SELECT $1 > 1234567890123456789012.4", vec!["1234567890123456789012.5"], "t"),
+        ("SELECT count(*) FROM t WHERE key < $1", vec!["1E+30"], "1000"),
+    ] {
+        assert_eq!(ask(sql, &values).await, format!("1 2 D {expected} C SELECT 1 Z I"), "{sql} {values:?}");
+    }
+    assert_eq!(ask("SELECT $1", &[&more]).await, "1 E 22003 Z I");
+    assert_eq!(ask("SELECT $1", &["1E-39"]).await, "1 E 22003 Z I");
+}
+
 /// A statement that takes long.
 const LONG: &str = "SELECT count(*) FROM t a JOIN t b ON a.key % 2 = b.key % 2 JOIN t c ON b.key % 2 = c.key % 2 \
     JOIN t d ON c.key % 2 = d.key % 2 WHERE a.key + b.key + c.key + d.key > 7";

@@ -382,6 +382,20 @@ async fn parameters_are_values() {
     assert_eq!(with("SELECT ? || ?", vec![text("it's "), text("'; DROP")]).await, "it's '; DROP");
     assert_eq!(with("SELECT $1 - 1", vec![Literal::Int(i64::MIN + 1)]).await, i64::MIN.to_string());
     assert_eq!(with("SELECT $1", vec![Literal::Decimal { unscaled: -150, scale: 2 }]).await, "-1.50");
+    let digits = |unscaled, scale| Literal::Decimal { unscaled, scale };
+    let (large, most) = (10_i128.pow(20), 10_i128.pow(38) - 1);
+    assert_eq!(with("SELECT $1", vec![digits(most, 0)]).await, most.to_string());
+    assert_eq!(with("SELECT $1", vec![digits(-most, 38)]).await, format!("-0.{}", "9".repeat(38)));
+    assert_eq!(with("SELECT typeof($1)", vec![digits(5, 2)]).await, "Decimal128(2, 2)");
+    assert_eq!(with("SELECT $1 < $2", vec![digits(large, 0), Literal::Int(3)]).await, "false");
+    assert_eq!(
+        with("SELECT greatest($1, $2)", vec![digits(large, 0), Literal::Int(3)]).await,
+        large.to_string()
+    );
+    assert_eq!(
+        with("SELECT count(*) FROM flights WHERE distance < $1", vec![digits(large * 10 + 5, 1)]).await,
+        with("SELECT count(*) FROM flights WHERE distance IS NOT NULL", Vec::new()).await
+    );
     assert_eq!(with("SELECT $1", vec![Literal::Timestamp(1)]).await, "1970-01-01T00:00:00.000001Z");
     assert_eq!(with("SELECT $1", vec![Literal::Date(0)]).await, "1970-01-01");
     assert_eq!(with("SELECT $1 + 0.5", vec![Literal::Float(1e300)]).await, "1e300");

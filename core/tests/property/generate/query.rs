@@ -275,9 +275,10 @@ impl Generator<'_> {
             2 => (Literal::Int(i64::MAX), DataType::Int64),
             3..16 => (Literal::Int(int), DataType::Int64),
             16..20 => (Literal::UInt(int.unsigned_abs()), DataType::Int64),
-            20..28 => {
-                (Literal::Decimal { unscaled: int, scale: 1 }, DataType::Decimal { precision: 18, scale: 1 })
-            }
+            20..28 => (
+                Literal::Decimal { unscaled: int.into(), scale: 1 },
+                DataType::Decimal { precision: 18, scale: 1 },
+            ),
             #[allow(clippy::cast_precision_loss, reason = "it is small")]
             _ => (Literal::Float(int as f64 / 4.0), DataType::Float64),
         };
@@ -409,7 +410,9 @@ impl Generator<'_> {
         match (self.rng.random_range(0..8), i64::try_from(near), u64::try_from(near)) {
             (0, ..) => Literal::Float(near as f64),
             (1, ..) => Literal::Float(near as f64 + 0.5),
-            (2, Ok(near), _) => Literal::Decimal { unscaled: (near % 1_000_000) * 10 + 5, scale: 1 },
+            (2, Ok(near), _) => {
+                Literal::Decimal { unscaled: i128::from((near % 1_000_000) * 10 + 5), scale: 1 }
+            }
             (3, ..) => {
                 Literal::Float(*[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300].choose(self.rng).unwrap())
             }
@@ -427,7 +430,7 @@ impl Generator<'_> {
             2 => Literal::Float(v.next_up()),
             // Beside a group's float32 a decimal would not be rounded to 32 bits.
             3 if self.of_rows || data_type == DataType::Float64 => Literal::Decimal {
-                unscaled: ((v * 100.0) as i64).clamp(-10_i64.pow(14), 10_i64.pow(14)),
+                unscaled: ((v * 100.0) as i64).clamp(-10_i64.pow(14), 10_i64.pow(14)).into(),
                 scale: 2,
             },
             _ => Literal::Float(v),
@@ -441,9 +444,12 @@ impl Generator<'_> {
             0 => Literal::Int(near),
             1 => Literal::Float(near as f64 / 10_f64.powi(scale.into())),
             2 if is_plain => Literal::Text(crate::value::digits(&Value::Decimal(near.into(), scale))),
-            3 => Literal::Decimal { unscaled: near % 1_000_000, scale: scale.saturating_add(1).min(18) },
-            4 => Literal::Decimal { unscaled: near, scale: scale.saturating_sub(1) },
-            _ => Literal::Decimal { unscaled: near, scale },
+            3 => Literal::Decimal {
+                unscaled: (near % 1_000_000).into(),
+                scale: scale.saturating_add(1).min(18),
+            },
+            4 => Literal::Decimal { unscaled: near.into(), scale: scale.saturating_sub(1) },
+            _ => Literal::Decimal { unscaled: near.into(), scale },
         }
     }
 }

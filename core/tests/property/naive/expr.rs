@@ -163,7 +163,7 @@ fn of_literal(literal: &Literal) -> Value {
         Literal::Int(v) => Value::Int((*v).into()),
         Literal::UInt(v) => Value::Int((*v).into()),
         Literal::Float(v) => Value::Float(*v),
-        Literal::Decimal { unscaled, scale } => Value::Decimal((*unscaled).into(), *scale),
+        Literal::Decimal { unscaled, scale } => Value::Decimal(*unscaled, *scale),
         Literal::Text(v) => Value::Text(v.clone()),
         Literal::Date(v) => Value::Date(*v),
         Literal::Timestamp(v) => Value::Timestamp(*v),
