@@ -1,6 +1,7 @@
 //! Decimals as text, and whole numbers of more than 64 bits.
 
 pub(crate) mod quotient;
+pub(crate) mod whole;
 
 use arrow_array::{ArrayRef, Decimal128Array, cast::AsArray as _, types::Decimal128Type};
 use arrow_schema::DataType;

@@ -21,6 +21,7 @@ use datafusion::{
 use crate::{
     arithmetic::negated,
     checked, choices, coerce,
+    decimals::whole,
     error::Error,
     functions, lists, named, nested, truncated, windows,
     zeros::{is_computed, one_zero, windows_with_one_zero},
@@ -186,6 +187,12 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 }
             }
             transformed(Expr::ScalarFunction(function), changed)
+        }
+        Expr::ScalarFunction(function) if whole::settled(&function, schema).is_some() => {
+            match whole::settled(&function, schema) {
+                Some(whole) => Transformed::yes(whole),
+                None => Transformed::no(Expr::ScalarFunction(function)),
+            }
         }
         // Of nanoseconds, which it would be, there are fewer years.
         Expr::ScalarFunction(mut function)

@@ -12,9 +12,10 @@ pub(crate) enum Meant {
 }
 
 /// Names that are others, for any number of arguments.
-const NAMES: [(&str, &str); 39] = [
+const NAMES: [(&str, &str); 40] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
+    ("ceiling", "ceil"),
     ("date_diff", "basalt_date_diff"),
     ("date_sub", "basalt_date_sub"),
     ("datediff", "basalt_date_diff"),

@@ -34,7 +34,7 @@ use crate::{
     constants::HideConstants,
     copy::{CopyForm, Target, read_of_client},
     correlated,
-    decimals::quotient,
+    decimals::{quotient, whole},
     define, digests, distributed,
     engine::{Request, Shared},
     entries,
@@ -146,7 +146,7 @@ impl Base {
         let state = builder.build();
         let mut of_tasks = state.clone();
         let inner = functions::inner().chain(lists::inner()).chain(arithmetic::inner());
-        for function in inner.chain(bits::inner()).chain(checked::inner()) {
+        for function in inner.chain(bits::inner()).chain(checked::inner()).chain(whole::inner()) {
             of_tasks.register_udf(Arc::new(function))?;
         }
         for function in gathered::moving::all() {
