@@ -75,14 +75,15 @@ pub(crate) fn within(expr: Expr) -> Expr {
     function("basalt_within", Kind::Within { is_try: false }).call(vec![expr])
 }
 
-/// The functions of DataFusion that make dates and timestamps of numbers and texts.
-pub(crate) const MAKERS: [&str; 6] = [
+/// The functions of DataFusion that make dates and timestamps of numbers and texts, and of others the local times of zones.
+pub(crate) const MAKERS: [&str; 7] = [
     "make_date",
     "to_date",
     "date_bin",
     "to_timestamp_seconds",
     "to_timestamp_millis",
     "to_timestamp_micros",
+    "to_local_time",
 ];
 
 /// The way that [`MAKERS`] are called.
