@@ -11,6 +11,7 @@ mod distinct;
 mod exprs;
 mod fetch;
 mod grouping;
+pub(crate) mod outer;
 mod quantified;
 mod selects;
 pub(crate) mod signs;
@@ -47,7 +48,7 @@ use exprs::{
     arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed,
     similar, type_of,
 };
-use selects::{joins, of_select, order_by_all, recursions, series, set_operations};
+use selects::{joins, name_by_text, of_select, order_by_all, recursions, series, set_operations};
 
 /// A time as clocks elsewhere show it; there it has this type.
 const LOCAL_TIME: &str =
@@ -259,6 +260,16 @@ impl Rewrite {
                     false => call,
                 };
             }
+            Expr::InList { expr: left, list, negated }
+                if list.len() > 1 && list.iter().any(is_subquery) && quantified::row(left).is_none() =>
+            {
+                let queries = list.iter().filter(|value| is_subquery(value)).count();
+                self.doubled += queries * left.to_string().len();
+                if self.doubled > limits::STATEMENT_BYTES {
+                    return Err(Error::invalid("too many queries in the list of IN"));
+                }
+                *expr = quantified::in_values(left, list, *negated);
+            }
             Expr::InSubquery { expr: left, subquery, negated } if quantified::row(left).is_some() => {
                 *expr = quantified::within(left, subquery, *negated)?;
             }
@@ -430,6 +441,10 @@ impl Rewrite {
         if name == "fill" {
             return windows::fill(function);
         }
+        if let Some(root) = calls::deviation(function)? {
+            *expr = root;
+            return Ok(());
+        }
         if name == "try" {
             *expr = windows::tried(function)?;
             return self.expr(expr);
@@ -520,6 +535,11 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
         fetch::rewrite(query);
+        for table in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if table.alias.columns.is_empty() {
+                name_by_text(&mut table.query.body);
+            }
+        }
         let done = recursions(query)
             .and_then(|()| set_operations(&query.body))
             .and_then(|()| order_by_all(query))
@@ -538,6 +558,12 @@ impl VisitorMut for Rewrite {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let done = match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
+            TableFactor::Derived { subquery, alias, .. } => {
+                if alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) {
+                    name_by_text(&mut subquery.body);
+                }
+                Ok(())
+            }
             TableFactor::Table { name, alias, args: Some(_), .. } => {
                 series(name, alias);
                 Ok(())

@@ -84,6 +84,24 @@ fn item(item: &ast::SelectItem) -> Item {
     }
 }
 
+/// What a column of an expression is called; `None`: by the planner.
+pub(crate) fn text_of(expr: &ast::Expr) -> Option<String> {
+    match (of_expr(expr), expr) {
+        (Item::Text(text), _) => Some(text),
+        // It is one column of a list, and may be several of other values.
+        (Item::Several, ast::Expr::Function(function)) => match &function.args {
+            ast::FunctionArguments::List(list) => match list.args.as_slice() {
+                [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Array(_)))] => {
+                    Some(expr.to_string()).filter(|text| text.len() <= limits::NAME_BYTES)
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn of_expr(expr: &ast::Expr) -> Item {
     match expr {
         ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => Item::Named,

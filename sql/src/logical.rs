@@ -2,7 +2,7 @@
 //! asked again in other words.
 
 use datafusion::{
-    common::{DataFusionError, SchemaError},
+    common::{DataFusionError, SchemaError, TableReference},
     execution::SessionState,
     logical_expr::LogicalPlan,
     sql::{parser::Statement, sqlparser::tokenizer::Location},
@@ -35,7 +35,8 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
     for _ in 0..limits::ALIASES {
         let Err(error) = &planned else { break };
         let place = missing_column(error).map(|(line, column)| Location::new(line, column));
-        if !place.is_some_and(|place| dialect::aliases::resolve(&mut statement, place)) {
+        let is_alias = place.is_some_and(|place| dialect::aliases::resolve(&mut statement, place));
+        if !is_alias && !is_outer(&mut statement, error) {
             break;
         }
         planned = of(statement.clone()).await;
@@ -50,6 +51,14 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
         }
     }
     Err(unplanned(error))
+}
+
+/// Whether a statement has no plan because a column of a query around was taken for a field, which is put right.
+fn is_outer(statement: &mut Statement, error: &DataFusionError) -> bool {
+    let DataFusionError::SchemaError(error, _) = error.find_root() else { return false };
+    let SchemaError::FieldNotFound { field, .. } = &**error else { return false };
+    let Some(TableReference::Bare { table }) = &field.relation else { return false };
+    dialect::outer::resolve(statement, table, &field.name)
 }
 
 /// Whether a statement has no plan because a column that it orders by has no name above its groups.

@@ -1,9 +1,9 @@
 //! Operators between values and subscripts, in the functions that have the engine's meaning of them.
 
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, TimeUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    common::{DFSchema, Result, ScalarValue},
+    common::{Column, DFSchema, Result, ScalarValue, TableReference},
     logical_expr::{
         Expr, ExprSchemable as _, GetFieldAccess, Operator, binary_expr,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr},
@@ -80,6 +80,25 @@ impl ExprPlanner for Planner {
             return Ok(PlannerResult::Original(expr));
         }
         Ok(PlannerResult::Planned(Arithmetic::call(op, expr.left, expr.right)))
+    }
+
+    /// What is no field of a column may be a column of a table called as that column, in a query around.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        _: Option<&TableReference>,
+        names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let data_type = field.data_type();
+        let has_no_fields =
+            data_type.is_primitive() || data_type.is_string() || *data_type == DataType::Boolean;
+        Ok(match names {
+            [name] if has_no_fields => PlannerResult::Planned(Expr::Column(Column::new(
+                Some(TableReference::bare(field.name().as_str())),
+                name,
+            ))),
+            _ => PlannerResult::Original(Vec::new()),
+        })
     }
 
     fn plan_field_access(

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 
-use super::exprs::parsed;
+use super::exprs::{bare, parsed};
 use crate::{
     error::{Error, Result},
     limits,
@@ -36,6 +36,23 @@ pub(super) fn table_names(statement: &mut ast::Statement) -> BTreeSet<String> {
     let mut tables = Tables(BTreeSet::new());
     let _ = ast::VisitMut::visit(statement, &mut tables);
     tables.0
+}
+
+/// The deviation of distinct values as the root of their variance: that of DataFusion has no parts that could be merged.
+/// `None`: it is none.
+pub(super) fn deviation(function: &ast::Function) -> Result<Option<Expr>> {
+    let variance = match bare(&function.name).as_deref() {
+        Some("stddev" | "stddev_samp" | "stdev") => "var_samp",
+        Some("stddev_pop") => "var_pop",
+        _ => return Ok(None),
+    };
+    let FunctionArguments::List(list) = &function.args else { return Ok(None) };
+    if list.duplicate_treatment != Some(ast::DuplicateTreatment::Distinct) || function.over.is_some() {
+        return Ok(None);
+    }
+    let name = ObjectName::from(vec![ast::Ident::new(variance)]);
+    let variance = Expr::Function(ast::Function { name, ..function.clone() });
+    parsed("sqrt($1)", &[variance], &mut 0).map(Some)
 }
 
 /// `t.s.f`: the field of a struct of a table.

@@ -1,12 +1,31 @@
-//! Grouping sets that would be too many, before the planner writes each of them down: CUBE of 24 keys stands for 16 million.
+//! Keys of groups: `()`, which is none, and grouping sets that would be too many, before the planner writes each of them down:
+//! CUBE of 24 keys stands for 16 million.
 
 use basalt_core::error::ErrorKind;
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
 
+use super::exprs::parsed;
 use crate::{
     error::{Error, Result},
     limits,
 };
+
+/// Leaves out `()`. Where there are no other keys all rows are one group, also where nothing is aggregated, and where there
+/// are no rows.
+pub(super) fn without_empty(select: &mut Select) -> Result<()> {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
+    let before = keys.len();
+    keys.retain(|key| !matches!(key, Expr::Tuple(parts) if parts.is_empty()));
+    if keys.len() == before || !keys.is_empty() {
+        return Ok(());
+    }
+    let having = select.having.take();
+    select.having = Some(match having {
+        Some(having) => parsed("count(*) >= 0 AND $1", &[having], &mut 0)?,
+        None => parsed("count(*) >= 0", &[], &mut 0)?,
+    });
+    Ok(())
+}
 
 /// Refuses what stands for too many sets.
 pub(super) fn check(select: &Select) -> Result<()> {
@@ -25,6 +44,42 @@ pub(super) fn check(select: &Select) -> Result<()> {
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
     Ok(())
+}
+
+/// Has what stands for sets in which a key is several times be these sets, with each key once: the planner has no two columns
+/// of one name. There are not too many of them.
+pub(super) fn once(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    for key in keys {
+        let parts = match key {
+            Expr::GroupingSets(parts) | Expr::Rollup(parts) | Expr::Cube(parts) => parts,
+            _ => continue,
+        };
+        let all: Vec<&Expr> = parts.iter().flatten().collect();
+        if (1..all.len()).all(|at| !all[..at].contains(&all[at])) {
+            continue;
+        }
+        let set = |parts: &mut dyn Iterator<Item = &Vec<Expr>>| {
+            let mut set: Vec<Expr> = Vec::new();
+            for part in parts.flatten() {
+                if !set.contains(part) {
+                    set.push(part.clone());
+                }
+            }
+            set
+        };
+        *key = Expr::GroupingSets(match key {
+            Expr::Rollup(parts) => (0..=parts.len()).map(|to| set(&mut parts.iter().take(to))).collect(),
+            Expr::Cube(parts) => (0..1_usize << parts.len())
+                .map(|of| {
+                    let chosen = parts.iter().enumerate().filter(|(at, _)| of >> at & 1 == 1);
+                    set(&mut chosen.map(|(_, part)| part))
+                })
+                .collect(),
+            Expr::GroupingSets(parts) => parts.iter().map(|part| set(&mut std::iter::once(part))).collect(),
+            _ => continue,
+        });
+    }
 }
 
 /// How many sets a key stands for, or more than there may be.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
-    UnaryOperator, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
+    UnaryOperator, Value, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use super::exprs::arguments;
@@ -51,6 +51,30 @@ pub(super) fn any_of_list(left: &Expr, op: &BinaryOperator, list: &Expr) -> Opti
     let all = Expr::AllOp { left, compare_op: opposite, right };
     let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(all))) };
     Some(Expr::Nested(Box::new(not)))
+}
+
+/// `left IN (value, (query), ...)`, where the planner takes no queries: whether it is any of them, each compared by itself.
+pub(super) fn in_values(left: &Expr, values: &[Expr], negated: bool) -> Expr {
+    let (queries, others): (Vec<Expr>, Vec<Expr>) =
+        values.iter().cloned().partition(|value| query_of(value).is_some());
+    let same = |value: Expr| {
+        let (left, right) = (Box::new(left.clone()), Box::new(value));
+        Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Eq, right }))
+    };
+    let listed = (!others.is_empty()).then(|| {
+        let list = Expr::InList { expr: Box::new(left.clone()), list: others, negated: false };
+        Expr::Nested(Box::new(list))
+    });
+    let any = listed.into_iter().chain(queries.into_iter().map(same)).reduce(|any, same| {
+        let (left, right) = (Box::new(any), Box::new(same));
+        Expr::BinaryOp { left, op: BinaryOperator::Or, right }
+    });
+    // Default: there are no values.
+    let any = Expr::Nested(Box::new(any.unwrap_or_else(|| Expr::value(Value::Boolean(false)))));
+    match negated {
+        true => Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(any) })),
+        false => any,
+    }
 }
 
 /// The values of a row in parentheses; `None`: it is one value.

@@ -1,6 +1,9 @@
 //! Select lists, joins and windows of other dialects in the planner's words.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
 
 use datafusion::sql::{
     parser::Statement,
@@ -14,11 +17,11 @@ use datafusion::sql::{
 use super::{
     asof, calls,
     exprs::{arguments, bare},
-    grouping, inner, quantified, using,
+    grouping, inner, quantified, using, windows,
 };
 use crate::{
     error::{Error, Result},
-    limits, names,
+    headings, limits, names,
 };
 
 /// A recursive query reads itself once: the planner takes a second time, in a subquery, for another table.
@@ -222,7 +225,9 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
     using::rewrite(select)?;
     select.from.iter_mut().try_for_each(joins)?;
     calls::check_levels(select)?;
+    grouping::without_empty(select)?;
     grouping::check(select)?;
+    grouping::once(select);
     if let Some(condition) = &mut select.selection {
         quantified::rows_in(condition)?;
     }
@@ -259,7 +264,7 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
             _ => {}
         }
     }
-    windows(select)
+    based_windows(select)
 }
 
 /// Whether `COLUMNS` of it stands for several columns.
@@ -281,6 +286,26 @@ fn short_name(mut name: String) -> String {
 /// An expression of a select list with a name, of which there is no more than fits one.
 fn called(expr: Expr, name: String) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', short_name(name)) }
+}
+
+/// Has the columns of a query in FROM or WITH be called by the text of their expressions, as those of an answer are.
+pub(super) fn name_by_text(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let mut known = HashSet::new();
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && let Some(name) = headings::text_of(expr)
+                    && known.insert(name.clone())
+                {
+                    *item = called(expr.clone(), name);
+                }
+            }
+        }
+        SetExpr::Query(query) => name_by_text(&mut query.body),
+        SetExpr::SetOperation { left, .. } => name_by_text(left),
+        _ => {}
+    }
 }
 
 /// Gives columns of one list names of their own where they would have the same.
@@ -374,6 +399,7 @@ fn is_renamed(expr: &Expr) -> bool {
         let is_other = match expr {
             Expr::Function(function) => bare(&function.name).is_some_and(|name| {
                 names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)).is_some()
+                    || matches!(calls::deviation(function), Ok(Some(_)))
             }),
             Expr::SimilarTo { .. } | Expr::Interval(_) => true,
             _ => false,
@@ -384,7 +410,7 @@ fn is_renamed(expr: &Expr) -> bool {
 }
 
 /// Puts what a window takes from another one into its place.
-fn windows(select: &mut Select) -> Result<()> {
+fn based_windows(select: &mut Select) -> Result<()> {
     let mut known: HashMap<String, WindowSpec> = HashMap::new();
     for definition in &mut select.named_window {
         let spec = match &mut definition.1 {
@@ -394,6 +420,7 @@ fn windows(select: &mut Select) -> Result<()> {
             }
             NamedWindowExpr::WindowSpec(spec) => {
                 based(spec, &known)?;
+                windows::frame(spec);
                 spec.clone()
             }
         };
@@ -404,10 +431,12 @@ fn windows(select: &mut Select) -> Result<()> {
     let _ = visit_expressions_mut(select, |expr| {
         if let Expr::Function(function) = expr
             && let Some(WindowType::WindowSpec(spec)) = &mut function.over
-            && let Err(error) = based(spec, &known)
         {
-            fault = Some(error);
-            return ControlFlow::Break(());
+            if let Err(error) = based(spec, &known) {
+                fault = Some(error);
+                return ControlFlow::Break(());
+            }
+            windows::frame(spec);
         }
         ControlFlow::Continue(())
     });

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::{
     parser::Statement,
-    sqlparser::ast::{Expr, UnaryOperator, VisitMut as _, VisitorMut},
+    sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut as _, VisitorMut},
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Makes differences from 0 of signs.
+/// Makes differences from 0 of signs. That of a difference becomes the other difference: of timestamps there is none from 0.
 ///
 /// # Errors
 /// None but a bug.
@@ -35,11 +35,26 @@ impl VisitorMut for Signs {
             && !matches!(**of, Expr::Value(_))
             && !is_interval(of)
         {
-            match parsed("(0 - $1)", std::slice::from_ref(&**of), &mut 0) {
+            let negated = match difference(of) {
+                Some([left, right]) => parsed("($1 - $2)", &[right, left], &mut 0),
+                None => parsed("(0 - $1)", std::slice::from_ref(&**of), &mut 0),
+            };
+            match negated {
                 Ok(difference) => *expr = difference,
                 Err(error) => return ControlFlow::Break(error),
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The sides of a difference.
+fn difference(expr: &Expr) -> Option<[Expr; 2]> {
+    match expr {
+        Expr::Nested(inner) => difference(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::Minus, right } => {
+            Some([left.as_ref().clone(), right.as_ref().clone()])
+        }
+        _ => None,
     }
 }

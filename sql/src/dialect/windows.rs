@@ -1,15 +1,39 @@
-//! Calls whose arguments the planner would not take as they stand: `fill` over a window, and `try` around a call.
+//! Windows and calls that the planner would not take as they stand: frames without rows, `fill` over a window, and `try` around
+//! a call.
 
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    ObjectName, WindowType,
+    ObjectName, Value, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 
-use super::exprs::bare;
+use super::exprs::{bare, plain_number};
 use crate::{
     error::{Error, Result},
     fill,
 };
+
+/// More rows than a partition has.
+const BEYOND: &str = "1000000000000";
+
+/// Has a frame that ends before it begins, which has no rows, be one behind all rows: the planner knows no other without any.
+pub(super) fn frame(window: &mut WindowSpec) {
+    use WindowFrameBound::{Following, Preceding};
+    let Some(frame) = &mut window.window_frame else { return };
+    let offset = |by: &Option<Box<Expr>>| -> Option<f64> { plain_number(by.as_deref()?)?.parse().ok() };
+    let ends_before = match (&frame.start_bound, &frame.end_bound) {
+        (Following(start), Some(Following(end))) => (offset(end), offset(start)),
+        (Preceding(start), Some(Preceding(end))) => (offset(start), offset(end)),
+        _ => return,
+    };
+    if let (Some(less), Some(more)) = ends_before
+        && less < more
+        && less >= 0.0
+    {
+        let beyond = || Following(Some(Box::new(Expr::value(Value::Number(BEYOND.to_owned(), false)))));
+        frame.units = WindowFrameUnits::Rows;
+        (frame.start_bound, frame.end_bound) = (beyond(), Some(beyond()));
+    }
+}
 
 /// `fill(value ORDER BY key) OVER (...)`: the key is an argument, and so is that of the window where there is none.
 pub(super) fn fill(function: &mut ast::Function) -> Result<()> {
