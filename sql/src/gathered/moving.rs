@@ -135,6 +135,8 @@ impl Told for Kind {
         ScalarValue::Float64(match self {
             Self::Sum => (count > 0.0).then_some(sum),
             Self::Average => over(sum, count),
+            // One value does not vary, whatever it is.
+            Self::Variance { is_of_all: true, .. } if count == 1.0 => Some(0.0),
             Self::Variance { is_root, is_of_all } => {
                 let variance = over(squares, if is_of_all { count } else { count - 1.0 });
                 if is_root { variance.map(f64::sqrt) } else { variance }
@@ -170,6 +172,7 @@ mod tests {
                 let expected = match kind {
                     Kind::Sum => sum,
                     Kind::Average => mean,
+                    Kind::Variance { .. } if there.len() == 1 => 0.0,
                     Kind::Variance { .. } => squares / there.len() as f64,
                 };
                 let ScalarValue::Float64(Some(given)) = frame.evaluate().unwrap() else { panic!("no value") };
@@ -178,7 +181,7 @@ mod tests {
                 let is_near = (given - expected).abs() <= expected.abs() * 1e-12 + rounding;
                 let is_same = given == expected || (given.is_nan() && expected.is_nan());
                 assert!(is_same || is_near, "{kind:?} {there:?}: {given}, {expected}");
-                let differ = there.windows(2).any(|two| two[0] != two[1]) || !there[0].is_finite();
+                let differ = there.windows(2).any(|two| two[0] != two[1] || !two[0].is_finite());
                 let is_variance = matches!(kind, Kind::Variance { .. });
                 assert!(!is_variance || differ || given.to_bits() == 0, "{there:?}: {given}");
             }
