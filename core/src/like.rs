@@ -39,6 +39,14 @@ impl Piece {
         }
     }
 
+    /// Its characters, where all of them are given.
+    fn literal(&self) -> Option<&str> {
+        match self {
+            Self::Literal(literal) => Some(&literal.text),
+            Self::Wild(_) => None,
+        }
+    }
+
     /// What follows the piece at the start of `text`.
     fn strip_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
@@ -149,13 +157,9 @@ impl Pattern {
     /// The characters before the first `%`, between two, and behind the last, where all of them are given; `None`: some may be
     /// any, or there is no `%`.
     pub(crate) fn literals(&self) -> Option<(&str, Vec<&str>, &str)> {
-        let literal = |piece: &'_ Piece| match piece {
-            Piece::Literal(literal) => Some(literal.text.as_str()),
-            Piece::Wild(_) => None,
-        };
         let (last, between) = self.rest.split_last()?;
-        let between = between.iter().map(literal).collect::<Option<Vec<_>>>()?;
-        Some((literal(&self.first)?, between, literal(last)?))
+        let between = between.iter().map(Piece::literal).collect::<Option<Vec<_>>>()?;
+        Some((self.first.literal()?, between, last.literal()?))
     }
 
     /// Whether the whole of `text` matches. Takes time in the length of the text, times [`MAX_WILD_PIECE`] at

@@ -35,7 +35,7 @@ enum Gives {
 }
 
 /// Functions that give the same for all statements.
-const FUNCTIONS: [(&str, Gives); 61] = [
+const FUNCTIONS: [(&str, Gives); 63] = [
     ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_schema", Gives::Text(SCHEMA)),
     ("current_database", Gives::Text(DATABASE)),
