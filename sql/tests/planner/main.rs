@@ -386,7 +386,7 @@ async fn parameters_are_values() {
     let (large, most) = (10_i128.pow(20), 10_i128.pow(38) - 1);
     assert_eq!(with("SELECT $1", vec![digits(most, 0)]).await, most.to_string());
     assert_eq!(with("SELECT $1", vec![digits(-most, 38)]).await, format!("-0.{}", "9".repeat(38)));
-    assert_eq!(with("SELECT typeof($1)", vec![digits(5, 2)]).await, "Decimal128(2, 2)");
+    assert_eq!(with("SELECT typeof($1)", vec![digits(5, 2)]).await, "DECIMAL(2,2)");
     assert_eq!(with("SELECT $1 < $2", vec![digits(large, 0), Literal::Int(3)]).await, "false");
     assert_eq!(
         with("SELECT greatest($1, $2)", vec![digits(large, 0), Literal::Int(3)]).await,
