@@ -16,12 +16,18 @@ use datafusion::sql::sqlparser::ast::{
 use crate::{
     catalog::{Alteration, NewTable},
     error::{Error, Result},
+    system::SCHEMA,
 };
 
-/// The one name that an object has; a table in a schema or a catalog there is none.
+/// The one name that an object has, in the one schema that there is.
 pub(crate) fn only_name(name: &ObjectName) -> Result<String> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(name)] => Ok(name.value.clone()),
+        [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)]
+            if schema.value.eq_ignore_ascii_case(SCHEMA) =>
+        {
+            Ok(name.value.clone())
+        }
         _ => Err(Error::new(ErrorKind::InvalidName, format!("{name} is not the name of a table"))),
     }
 }

@@ -231,7 +231,10 @@ fn attributes<'a>(table: &'a Of<'_>) -> impl Iterator<Item = Row> + 'a {
 }
 
 fn pg_type(of: &PostgresType, category: &str) -> Row {
-    let procedure = |what: &str| Value::Text(format!("{}{what}", of.name));
+    // As PostgreSQL calls them, by which clients know a type.
+    let apart = ["numeric", "date", "time", "timestamp", "timestamptz", "json", "uuid", "interval"];
+    let between = if apart.contains(&of.name) { "_" } else { "" };
+    let procedure = |what: &str| Value::Text(format!("{}{between}{what}", of.name));
     vec![
         ("oid", int(of.oid)),
         ("typname", of.name.into()),
