@@ -6,8 +6,11 @@ import os
 import subprocess
 import tempfile
 
+import adbc_driver_postgresql.dbapi as adbc
+import connectorx
 import pandas
 import psycopg
+import pyarrow
 import sqlalchemy
 
 COLUMNS = "k BIGINT NOT NULL, s TEXT, x DOUBLE, d DECIMAL(12, 3), b BOOLEAN, day DATE, at TIMESTAMP, bytes BLOB"
@@ -165,6 +168,23 @@ def check_tools(server, connection):
         assert cursor.fetchall() == [(3,), (3,)]
 
 
+def check_arrow(server, connection):
+    """Drivers that read and write columns, by COPY in binary form."""
+    with adbc.connect(server.url()) as other, other.cursor() as cursor:
+        rows = pyarrow.table({"n": [1, None, 3], "name": ["a", "b", None], "x": [0.5, float("inf"), None]})
+        cursor.adbc_ingest("ingested", rows, mode="create")
+        other.commit()
+        cursor.execute(f"SELECT {NAMES} FROM sent ORDER BY k")
+        found = cursor.fetch_arrow_table().to_pylist()
+        names = NAMES.split(", ")
+        decimal_as_text = lambda name, value: decimal.Decimal(value) if name == "d" and value is not None else value
+        found = [tuple(decimal_as_text(name, row[name]) for name in names) for row in found]
+        assert found == sorted(ROWS), found
+    assert connection.execute("SELECT count(*), sum(n), max(name) FROM ingested").fetchone() == (3, 4, "b")
+    by = {"partition_on": "n", "partition_num": 2, "return_type": "arrow"}
+    assert connectorx.read_sql(server.url(), "SELECT n, name FROM ingested WHERE n IS NOT NULL", **by).num_rows == 2
+
+
 def check_psql(server, files):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "airlines.csv")
@@ -196,6 +216,7 @@ def check(server, files, has_psql):
         check_errors(connection)
         check_transactions(server, connection)
         check_tools(server, connection)
+        check_arrow(server, connection)
         if has_psql:
             check_psql(server, files)
     print("COPY: all formats, errors, transactions")
