@@ -29,7 +29,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::{limits, memory::Account, pace::Pace, reload::Reload, status::RequestError, tls::Certificate};
+use crate::{memory::Account, pace::Pace, reload::Reload, status::RequestError, tls::Certificate};
 
 use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
@@ -188,8 +188,9 @@ impl Access {
     }
 
     /// Somebody came by a name whose key is another one, or that is none.
+    #[cfg(feature = "sql")]
     pub(crate) fn refused_as(&self, name: &str, address: SocketAddr) {
-        let name: String = name.chars().take(limits::TOLD_NAME_CHARS).collect();
+        let name: String = name.chars().take(crate::limits::TOLD_NAME_CHARS).collect();
         let what = format!("a wrong password for {name:?}");
         audit(&Principal::Anonymous(address), "come in with", &what, false);
     }

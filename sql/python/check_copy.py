@@ -96,6 +96,7 @@ def check_errors(connection):
         ("22P02", "line 2", "COPY again (k) FROM STDIN", "1\nx\n"),
         ("22P04", "line 1", "COPY again (k, s) FROM STDIN", "1\n"),
         ("23502", "line 2", "COPY again (k, s) FROM STDIN", "1\ta\n\\N\tb\n"),
+        ("42703", "nmae", "COPY again (k, s) FROM STDIN WITH CSV HEADER", "k,nmae\n1,a\n"),
         ("22P04", "signature", "COPY again FROM STDIN (FORMAT binary)", b"1\ta\n2\tb\n3\tc\n4\td\n5\te\n"),
         ("22P04", "EOF", "COPY again (k) FROM STDIN (FORMAT binary)", b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\0\x01\0"),
     ]:
@@ -173,16 +174,18 @@ def check_arrow(server, connection):
     with adbc.connect(server.url()) as other, other.cursor() as cursor:
         rows = pyarrow.table({"n": [1, None, 3], "name": ["a", "b", None], "x": [0.5, float("inf"), None]})
         cursor.adbc_ingest("ingested", rows, mode="create")
+        cursor.adbc_ingest("ingested", rows.slice(0, 1), mode="append")
         other.commit()
+        assert other.adbc_get_table_schema("ingested").names == ["n", "name", "x"]
         cursor.execute(f"SELECT {NAMES} FROM sent ORDER BY k")
         found = cursor.fetch_arrow_table().to_pylist()
         names = NAMES.split(", ")
         decimal_as_text = lambda name, value: decimal.Decimal(value) if name == "d" and value is not None else value
         found = [tuple(decimal_as_text(name, row[name]) for name in names) for row in found]
         assert found == sorted(ROWS), found
-    assert connection.execute("SELECT count(*), sum(n), max(name) FROM ingested").fetchone() == (3, 4, "b")
+    assert connection.execute("SELECT count(*), sum(n), max(name) FROM ingested").fetchone() == (4, 5, "b")
     by = {"partition_on": "n", "partition_num": 2, "return_type": "arrow"}
-    assert connectorx.read_sql(server.url(), "SELECT n, name FROM ingested WHERE n IS NOT NULL", **by).num_rows == 2
+    assert connectorx.read_sql(server.url(), "SELECT n, name FROM ingested WHERE n IS NOT NULL", **by).num_rows == 3
 
 
 def check_psql(server, files):

@@ -158,7 +158,7 @@ fn read_only() -> Error {
 
 /// The error of COPY with a client that neither sends nor takes rows so.
 pub fn no_client() -> Error {
-    let what = "COPY FROM STDIN and TO STDOUT but by PostgreSQL's protocol (psql, psycopg, JDBC): here rows";
+    let what = "COPY FROM STDIN or TO STDOUT at this door (clients of PostgreSQL's have it; `basalt sql` has \\copy)";
     Error::unsupported(what)
 }
 

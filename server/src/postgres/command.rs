@@ -71,7 +71,8 @@ pub(super) fn of(words: &[Word]) -> Result<Option<Command>> {
         },
         "show" => match rest {
             [Word::Plain(word), ..]
-                if ["tables", "columns", "schemas", "databases", "functions"].contains(&word.as_str()) =>
+                if ["tables", "columns", "schemas", "databases", "functions", "create", "views"]
+                    .contains(&word.as_str()) =>
             {
                 return Ok(None);
             }
@@ -354,6 +355,7 @@ mod tests {
             command("SHOW TRANSACTION ISOLATION LEVEL"),
             Command::Show("transaction_isolation".to_owned())
         );
+        assert_eq!(parsed("SHOW CREATE TABLE t").unwrap(), None);
         assert_eq!(command("deallocate \"A\""), Command::Deallocate(Some("A".to_owned())));
         assert_eq!(command("DECLARE c NO SCROLL CURSOR FOR SELECT 1"), Command::Declare("c".to_owned(), 6));
         assert_eq!(command("FETCH FORWARD 10 FROM \"c\""), Command::Fetch(Some(10), "c".to_owned()));

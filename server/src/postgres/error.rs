@@ -183,6 +183,13 @@ fn of_query(message: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if has(&["not supported", "unsupported", "not implemented", "not yet implemented"]) {
         "0A000"
+    } else if has(&["the transaction has changed", "a transaction writes to one table"]) {
+        // What PostgreSQL could and Basalt cannot.
+        "0A000"
+    } else if has(&["cannot be opened"]) {
+        "58P01"
+    } else if has(&["--copy-root"]) {
+        "42501"
     } else if has(&["no function", " takes ", "does not support", "failed to coerce"]) {
         "42883"
     } else if has(&["ambiguous"]) {

@@ -112,8 +112,8 @@ impl In {
         }
     }
 
-    /// What a client sends. Its header names the columns where each of its names is one of them; other names, as in
-    /// PostgreSQL, mean nothing.
+    /// What a client sends. Its header names the columns where each of its names is one of them; where none is, as in
+    /// PostgreSQL, it means nothing.
     pub(super) fn of_client(
         form: &CopyForm,
         input: Input,
@@ -144,8 +144,14 @@ impl In {
                 let found = table.find(name).ok().map(|at| table.fields()[at].name.as_str());
                 found.is_some_and(|found| names.iter().any(|name| name == found))
             };
-            if header.len() == names.len() && header.iter().all(is_one) {
-                names = header;
+            match header.iter().find(|name| !is_one(name)) {
+                None if header.len() == names.len() => names = header,
+                // Some names are known: the others are mistakes.
+                Some(other) if header.iter().any(is_one) => {
+                    let message = format!("the header has {other:?}, which is no column that COPY fills");
+                    return Err(Error::new(ErrorKind::ColumnNotFound, message));
+                }
+                _ => {}
             }
         }
         let texts = Texts::new(names.len()).with_null(&form.null);

@@ -282,7 +282,7 @@ fn setting(name: &str) -> Option<String> {
 enum Naming {
     /// From a number to a name: what a `regclass` is as text.
     Name,
-    /// From a name to a number; NULL, where there is no such table.
+    /// From a name to a number, which stands for itself; NULL, where there is no such table.
     Number,
 }
 
@@ -334,7 +334,7 @@ impl ScalarUDFImpl for Named {
                 Arc::new(integers(&args, 0)?.iter().map(|number| number.map(name)).collect::<StringArray>())
             }
             Naming::Number => {
-                let number = |name: &str| self.numbers.find(name);
+                let number = |name: &str| name.parse().ok().or_else(|| self.numbers.find(name));
                 Arc::new(strings(&args, 0)?.iter().map(|name| name.and_then(number)).collect::<Int64Array>())
             }
         };

@@ -83,11 +83,15 @@ impl Numbers {
 
     /// The number of a table as a client names it, with its schema or without.
     pub(crate) fn find(&self, name: &str) -> Option<i64> {
-        let plain = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
-        let own = self.by_name.get(plain).copied();
+        let parts = parts(name);
+        let plain = match parts.as_slice() {
+            [schema, name] if schema == SCHEMA => name.clone(),
+            parts => parts.join("."),
+        };
+        let own = self.by_name.get(&plain).copied();
         let own = own.or_else(|| self.by_name.get(&plain.to_lowercase()).copied());
         own.or_else(|| {
-            let table = tables::find(plain).or_else(|| tables::find(&format!("pg_catalog.{plain}")))?;
+            let table = tables::find(&plain).or_else(|| tables::find(&format!("pg_catalog.{plain}")))?;
             Some(table.number)
         })
     }
@@ -96,6 +100,23 @@ impl Numbers {
         let name = self.by_number.get(&number)?;
         Some(name.strip_prefix("pg_catalog.").unwrap_or(name))
     }
+}
+
+/// The parts of a name, which points separate; in quotes they are as they stand there.
+fn parts(name: &str) -> Vec<String> {
+    let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut chars = name.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if is_quoted && chars.peek() == Some(&'"') => part.extend(chars.next()),
+            '"' => is_quoted = !is_quoted,
+            '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
+            c if c.is_whitespace() && !is_quoted => {}
+            c => part.push(c),
+        }
+    }
+    parts.push(part);
+    parts
 }
 
 /// How many numbers there are for tables.

@@ -333,6 +333,8 @@ impl Rewrite<'_> {
                     }
                     number.and_then(|number| expr(&number.to_string()))
                 }
+                // What is not known yet may be a name or a number.
+                None if is_placeholder(inner) => expr(&format!("to_regclass(CAST({inner} AS TEXT))")),
                 None => expr(&format!("regclass_name({inner})")),
             },
             "regtype" => match literal {
@@ -369,6 +371,10 @@ impl Rewrite<'_> {
             _ => None,
         }
     }
+}
+
+fn is_placeholder(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)))
 }
 
 /// Has `\` escape in a pattern in which another sign does.
@@ -506,6 +512,8 @@ mod tests {
         assert_eq!(rewritten("SELECT '17'::pg_catalog.regclass::oid"), "SELECT 17::BIGINT");
         assert_eq!(rewritten("SELECT 'pg_class'::regclass::text"), "SELECT 'pg_class'");
         assert_eq!(rewritten("SELECT c.oid::regclass"), "SELECT regclass_name(c.oid)");
+        assert_eq!(rewritten("SELECT '\"pg_catalog\" . \"pg_class\"'::regclass"), "SELECT 1259");
+        assert_eq!(rewritten("SELECT $1::regclass"), "SELECT to_regclass(CAST($1 AS TEXT))");
         assert_eq!(
             rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"),
             "SELECT format_type(a, -1)::TEXT"
