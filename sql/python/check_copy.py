@@ -110,6 +110,17 @@ def check_errors(connection):
     ]:
         refused(connection, code, words, lambda sql=sql: send(sql))
     assert connection.execute("SELECT 1").fetchone() == (1,)
+    # Rows are wide.
+    for form in ["", "(FORMAT csv)", "(FORMAT binary)"]:
+        connection.execute("TRUNCATE again")
+        with connection.cursor().copy(f"COPY again (k, s) FROM STDIN {form}") as copy:
+            if "binary" in form:
+                copy.set_types(["int8", "text"])
+            for k in range(300):
+                row = (k, "x" * 300_000)
+                copy.write(f"{row[0]},{row[1]}\n") if "csv" in form else copy.write_row(row)
+        assert connection.execute("SELECT count(*), min(length(s)) FROM again").fetchone() == (300, 300_000)
+    connection.execute("TRUNCATE again")
     # A client that gives up writes nothing.
     try:
         with connection.cursor().copy("COPY again (k) FROM STDIN") as copy:

@@ -62,6 +62,8 @@ pub(crate) const MERGE_BYTES: usize = (1 << 20) + 1;
 pub const COPY_ROWS: usize = 8192;
 /// Bytes of so many rows of a CSV file.
 pub const COPY_BATCH_BYTES: usize = 64 << 20;
+/// Bytes of texts after which COPY takes fewer rows at once.
+pub const COPY_TEXT_BYTES: usize = 16 << 20;
 /// Rows of a row group of a Parquet file that COPY writes.
 pub const COPY_GROUP_ROWS: usize = 131_072;
 /// Views that a statement reads.

@@ -14,7 +14,7 @@ use crate::{
         expr::{BoundExpr, Slots},
         pred::Pred,
     },
-    query::ArithmeticOp,
+    query::{ArithmeticOp, CompareOp},
     schema::DataType,
     value::{self, Value},
 };
@@ -101,12 +101,50 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
                     self.eval(&BoundExpr::Slot(*slot))?.valid.unwrap_or_else(|| vec![u64::MAX; words]);
                 valid.into_iter().map(|word| if *negated { word } else { !word }).collect()
             }
-            Pred::Text { .. }
-            | Pred::Rows { .. }
-            | Pred::Compare(..)
-            | Pred::Like { .. }
-            | Pred::ExprIsNull { .. } => return None,
+            Pred::Compare(op, left, right) => self.compared(*op, left, right)?,
+            Pred::Text { .. } | Pred::Rows { .. } | Pred::Like { .. } | Pred::ExprIsNull { .. } => {
+                return None;
+            }
         })
+    }
+
+    /// Where integers and decimals, of which one side may be a literal, compare so.
+    fn compared(&self, op: CompareOp, left: &BoundExpr, right: &BoundExpr) -> Option<Vec<u64>> {
+        let (left, right) = (self.number(left)?, self.number(right)?);
+        let scale = left.scale.max(right.scale);
+        // 64 bits and 18 digits more are less than 128 bits.
+        let factor = |number: &Number| 10_i128.checked_pow(u32::from(scale - number.scale));
+        let (by_left, by_right) = (factor(&left)?, factor(&right)?);
+        let (left_one, right_one) = (left.one(by_left)?, right.one(by_right)?);
+        let valid = intersect(left.valid, right.valid);
+        let mut passes = vec![0; self.shown.len().div_ceil(64)];
+        for row in 0..self.shown.len() {
+            let of =
+                |many: &[i64], one: i128, by: i128| many.get(row).map_or(one, |int| i128::from(*int) * by);
+            let order = of(&left.many, left_one, by_left).cmp(&of(&right.many, right_one, by_right));
+            passes[row / 64] |=
+                u64::from(value::holds(op, order) && selects(valid.as_deref(), row)) << (row % 64);
+        }
+        Some(passes)
+    }
+
+    fn number(&self, expr: &BoundExpr) -> Option<Number> {
+        let one = |one: i128, scale: u8| Number { many: Vec::new(), one, scale, valid: None };
+        match expr {
+            BoundExpr::Literal(Value::Int(value)) => Some(one(*value, 0)),
+            BoundExpr::Literal(Value::Decimal { unscaled, scale }) => Some(one(*unscaled, *scale)),
+            BoundExpr::Slot(slot) => {
+                let scale = match self.slots.fields[*slot].1 {
+                    DataType::Decimal { scale, .. } => scale,
+                    DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,
+                    _ => return None,
+                };
+                let vector = self.eval(expr)?;
+                let Data::Ints(many) = vector.data else { return None };
+                Some(Number { many, one: 0, scale, valid: vector.valid })
+            }
+            _ => None,
+        }
     }
 
     fn ints(
@@ -147,6 +185,21 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
             false => Some(T::default()),
         };
         (0..self.shown.len()).map(row).collect()
+    }
+}
+
+/// A side of a comparison: a number for each group, or one for all; with so many digits behind the point.
+struct Number {
+    many: Vec<i64>,
+    one: i128,
+    scale: u8,
+    valid: Option<Vec<u64>>,
+}
+
+impl Number {
+    /// The one for all, with more digits behind the point; `None`: it does not fit.
+    fn one(&self, by: i128) -> Option<i128> {
+        self.one.checked_mul(by)
     }
 }
 

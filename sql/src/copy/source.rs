@@ -230,6 +230,7 @@ impl Fields {
         let mut record = Record::default();
         self.read.reset();
         while self.texts.rows() < limits::COPY_ROWS
+            && self.texts.bytes() < limits::COPY_TEXT_BYTES
             && self.records.next(&mut record).map_err(|failure| self.told(failure))?
         {
             if let Err(wrong) = self.texts.push(&record) {
