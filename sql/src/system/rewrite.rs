@@ -42,7 +42,7 @@ const SEARCHED: &str =
 /// # Errors
 /// A table that is asked for its number and is not there.
 pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Result<()> {
-    let mut rewrite = Rewrite { known, numbers: None, fault: None };
+    let mut rewrite = Rewrite { known, numbers: None, with: Vec::new(), fault: None };
     let _ = statement.visit(&mut rewrite);
     rewrite.fault.map_or(Ok(()), Err)
 }
@@ -50,6 +50,8 @@ pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Resul
 struct Rewrite<'a> {
     known: &'a [String],
     numbers: Option<Numbers>,
+    /// What WITH calls queries, in and around the query at hand, and in others before it.
+    with: Vec<String>,
     fault: Option<Error>,
 }
 
@@ -107,6 +109,8 @@ impl VisitorMut for Rewrite<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let named = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.with.extend(named.map(|cte| cte.alias.name.value.clone()));
         empty(query);
         ControlFlow::Continue(())
     }
@@ -166,6 +170,13 @@ impl VisitorMut for Rewrite<'_> {
         };
         let ObjectName(parts) = name;
         parts.drain(..plain);
+        // Without its schema it would be what WITH calls so.
+        if plain > 0
+            && let Some([table]) = words(name).as_deref()
+            && self.with.iter().any(|with| with == table)
+        {
+            self.fault = Some(Error::unsupported(format!("{SCHEMA}.{table} beside a WITH of that name")));
+        }
         ControlFlow::Continue(())
     }
 
