@@ -112,8 +112,11 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
     fn compared(&self, op: CompareOp, left: &BoundExpr, right: &BoundExpr) -> Option<Vec<u64>> {
         let (left, right) = (self.number(left)?, self.number(right)?);
         let scale = left.scale.max(right.scale);
-        // 64 bits and 18 digits more are less than 128 bits.
-        let factor = |number: &Number| 10_i128.checked_pow(u32::from(scale - number.scale));
+        // 64 bits and 18 digits more are less than 128 bits; literals may have more digits behind the point.
+        let factor = |number: &Number| match scale - number.scale {
+            more @ 0..=18 => Some(10_i128.pow(more.into())),
+            _ => None,
+        };
         let (by_left, by_right) = (factor(&left)?, factor(&right)?);
         let (left_one, right_one) = (left.one(by_left)?, right.one(by_right)?);
         let valid = intersect(left.valid, right.valid);
