@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     invariant::{Invariant, broken},
+    mask::selects,
     plan::expr::scale_of,
     query::CompareOp,
     schema::DataType,
@@ -51,10 +52,7 @@ impl<'a> Batch<'a, '_> {
     ) -> Vec<u64> {
         let valid = intersect(left.valid.clone(), right.valid.clone());
         let valid = valid.as_deref();
-        let is_date = |t: Option<DataType>| t == Some(DataType::Date32);
-        let mixed = is_date(types.0) != is_date(types.1);
-        let unit = |t| Unit { scale: scale_of(t), days: mixed && is_date(t) };
-        let units = (unit(types.0), unit(types.1));
+        let units = units_of(types);
         if let (Data::Texts(_) | Data::One(Value::Text(_)), _) = (&left.data, &right.data) {
             return self.collect(valid, |row| {
                 text(&left.data, row)
@@ -75,10 +73,7 @@ impl<'a> Batch<'a, '_> {
                 self.compare_floats(op, a, b)
             }
             _ => {
-                return self.collect(valid, |row| {
-                    let order = order(number(&left.data, row, units.0), number(&right.data, row, units.1));
-                    order.is_some_and(|order| value::holds(op, order))
-                });
+                return self.collect(valid, |row| holds(op, (&left.data, &right.data), units, row));
             }
         };
         let mut out = passes;
@@ -155,6 +150,37 @@ impl<'a> Batch<'a, '_> {
         }
         out
     }
+}
+
+/// The rows, of so many, whose values are not null and compare so; of what is no batch. None of them is a text.
+pub(super) fn compare_rows(
+    op: CompareOp,
+    left: &Vector<'_>,
+    right: &Vector<'_>,
+    types: (Option<DataType>, Option<DataType>),
+    rows: usize,
+) -> Vec<u64> {
+    let valid = intersect(left.valid.clone(), right.valid.clone());
+    let units = units_of(types);
+    let mut out = vec![0; rows.div_ceil(64)];
+    for row in 0..rows {
+        let passes = selects(valid.as_deref(), row) && holds(op, (&left.data, &right.data), units, row);
+        out[row / 64] |= u64::from(passes) << (row % 64);
+    }
+    out
+}
+
+fn units_of(types: (Option<DataType>, Option<DataType>)) -> (Unit, Unit) {
+    let is_date = |t: Option<DataType>| t == Some(DataType::Date32);
+    let mixed = is_date(types.0) != is_date(types.1);
+    let unit = |t| Unit { scale: scale_of(t), days: mixed && is_date(t) };
+    (unit(types.0), unit(types.1))
+}
+
+/// Whether the numbers of a row compare so, exactly.
+fn holds(op: CompareOp, (left, right): (&Data<'_>, &Data<'_>), units: (Unit, Unit), row: usize) -> bool {
+    let order = order(number(left, row, units.0), number(right, row, units.1));
+    order.is_some_and(|order| value::holds(op, order))
 }
 
 /// The range of integers in a unit, where they fit it.

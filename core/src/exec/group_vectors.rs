@@ -3,6 +3,7 @@
 
 use super::{
     arithmetic::Side,
+    compare::compare_rows,
     groups::Groups,
     vector::{Data, Vector, intersect},
 };
@@ -108,46 +109,14 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
         })
     }
 
-    /// Where integers and decimals, of which one side may be a literal, compare so.
+    /// The groups whose values are not null and compare so.
     fn compared(&self, op: CompareOp, left: &BoundExpr, right: &BoundExpr) -> Option<Vec<u64>> {
-        let (left, right) = (self.number(left)?, self.number(right)?);
-        let scale = left.scale.max(right.scale);
-        // 64 bits and 18 digits more are less than 128 bits; literals may have more digits behind the point.
-        let factor = |number: &Number| match scale - number.scale {
-            more @ 0..=18 => Some(10_i128.pow(more.into())),
-            _ => None,
+        let side = |expr: &BoundExpr| match expr {
+            BoundExpr::Literal(value @ Value::Decimal { .. }) => Some(Vector::one(value.clone())),
+            expr => self.eval(expr),
         };
-        let (by_left, by_right) = (factor(&left)?, factor(&right)?);
-        let (left_one, right_one) = (left.one(by_left)?, right.one(by_right)?);
-        let valid = intersect(left.valid, right.valid);
-        let mut passes = vec![0; self.shown.len().div_ceil(64)];
-        for row in 0..self.shown.len() {
-            let of =
-                |many: &[i64], one: i128, by: i128| many.get(row).map_or(one, |int| i128::from(*int) * by);
-            let order = of(&left.many, left_one, by_left).cmp(&of(&right.many, right_one, by_right));
-            passes[row / 64] |=
-                u64::from(value::holds(op, order) && selects(valid.as_deref(), row)) << (row % 64);
-        }
-        Some(passes)
-    }
-
-    fn number(&self, expr: &BoundExpr) -> Option<Number> {
-        let one = |one: i128, scale: u8| Number { many: Vec::new(), one, scale, valid: None };
-        match expr {
-            BoundExpr::Literal(Value::Int(value)) => Some(one(*value, 0)),
-            BoundExpr::Literal(Value::Decimal { unscaled, scale }) => Some(one(*unscaled, *scale)),
-            BoundExpr::Slot(slot) => {
-                let scale = match self.slots.fields[*slot].1 {
-                    DataType::Decimal { scale, .. } => scale,
-                    DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,
-                    _ => return None,
-                };
-                let vector = self.eval(expr)?;
-                let Data::Ints(many) = vector.data else { return None };
-                Some(Number { many, one: 0, scale, valid: vector.valid })
-            }
-            _ => None,
-        }
+        let types = (left.data_type(self.slots), right.data_type(self.slots));
+        Some(compare_rows(op, &side(left)?, &side(right)?, types, self.shown.len()))
     }
 
     fn ints(
@@ -188,21 +157,6 @@ impl<'g, 'q> GroupVectors<'g, 'q> {
             false => Some(T::default()),
         };
         (0..self.shown.len()).map(row).collect()
-    }
-}
-
-/// A side of a comparison: a number for each group, or one for all; with so many digits behind the point.
-struct Number {
-    many: Vec<i64>,
-    one: i128,
-    scale: u8,
-    valid: Option<Vec<u64>>,
-}
-
-impl Number {
-    /// The one for all, with more digits behind the point; `None`: it does not fit.
-    fn one(&self, by: i128) -> Option<i128> {
-        self.one.checked_mul(by)
     }
 }
 

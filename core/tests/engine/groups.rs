@@ -305,6 +305,40 @@ fn by_parts(table: &Table, query: &Query, fragments: usize) -> Vec<RecordBatch> 
 }
 
 #[test]
+fn groups_are_compared_exactly() {
+    let table = crate::table();
+    let of = |function, name: &str| match aggregate(function, Some(column(name))).expr {
+        Expr::Aggregate(aggregate) => Expr::Aggregate(aggregate),
+        _ => panic!("an aggregate"),
+    };
+    let (sum, most) = (|name: &str| of(AggregateFunction::Sum, name), of(AggregateFunction::Max, "id"));
+    let decimal = |unscaled, scale| Expr::Literal(Literal::Decimal { unscaled, scale });
+    // More digits behind the point than 64 bits times them have room for.
+    let long = decimal(505 * 10_i128.pow(27), 28);
+    for (op, left, right, expected) in [
+        (CompareOp::Gt, sum("id"), long.clone(), 49),
+        (CompareOp::Lt, long.clone(), sum("id"), 49),
+        (CompareOp::Le, sum("id"), decimal(505, 1), 51),
+        (CompareOp::Ge, sum("id"), most.clone(), 100),
+        (CompareOp::Ne, most, sum("id"), 0),
+        (CompareOp::Ge, sum("price"), decimal(225, 1), 10),
+        (CompareOp::Lt, sum("price"), long, 100),
+        (CompareOp::Eq, of(AggregateFunction::Count, "price"), Expr::Literal(Literal::Int(1)), 100),
+    ] {
+        let query = Query {
+            select: vec![aggregate(AggregateFunction::Count, None)],
+            filter: Some(compare("id", CompareOp::Lt, Literal::Int(100))),
+            group_by: vec![column("id")],
+            having: Some(Filter::Compare(op, left.clone(), right.clone())),
+            ..Query::default()
+        };
+        let (batches, _) = run(&table, &query).unwrap();
+        let shown: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(shown, expected, "{left:?} {op:?} {right:?}");
+    }
+}
+
+#[test]
 fn many_groups_are_those_of_a_model() {
     let table = table();
     let has_dictionary = |fragment: &Fragment| match fragment.column(7).values() {
