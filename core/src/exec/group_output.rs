@@ -2,7 +2,7 @@
 //! for as many groups as a batch has: the groups of an order lie anywhere in memory, and reading much of one column at
 //! a time hides how far.
 
-use std::{borrow::Cow, cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, sync::Arc};
 
 use arrow_array::{ArrayRef, RecordBatch};
 
@@ -131,20 +131,18 @@ fn by_order(
 ) -> Result<Vec<u32>> {
     let width = size_of::<(usize, Vec<Value>)>() + plan.order.len() * size_of::<Value>();
     let mut shown: Vec<(usize, Vec<Value>)> = Vec::new();
-    let all: Vec<u32> = (0..count(groups.len())).collect();
-    for some in all.chunks(ANSWER_ROWS) {
+    for from in (0..groups.len()).step_by(ANSWER_ROWS) {
         held.control().check()?;
-        held.set(size_of_val(all.as_slice()) + shown.capacity() * width)?;
-        let passing = match having {
-            Some(having) => passing(plan, groups, having, some)?,
-            None => Cow::Borrowed(some),
-        };
-        for group in passing.iter().map(|group| *group as usize) {
+        held.set(shown.capacity() * width)?;
+        let mut some: Vec<u32> = (count(from)..count(groups.len().min(from + ANSWER_ROWS))).collect();
+        if let Some(having) = having {
+            some = passing(plan, groups, having, &some)?;
+        }
+        for group in some.into_iter().map(|group| group as usize) {
             let keys = plan.order.iter().map(|key| eval(plan, groups, &plan.outputs[key.output], group));
             shown.push((group, keys.collect::<Result<Vec<_>>>()?));
         }
     }
-    drop(all);
     held.set(shown.capacity() * width)?;
     // Groups that the order leaves equal come by their keys, so that an answer is always the same.
     sort_page(&mut shown, plan, |a, b| {
@@ -156,7 +154,7 @@ fn by_order(
 }
 
 /// Those of some groups that `having` lets pass.
-fn passing<'g>(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &'g [u32]) -> Result<Cow<'g, [u32]>> {
+fn passing(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &[u32]) -> Result<Vec<u32>> {
     let mut slots = Vec::new();
     having.slots(&mut slots);
     // Where it asks for no keys none are made.
@@ -175,7 +173,7 @@ fn passing<'g>(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &'g [u32])
             passing.push(*group);
         }
     }
-    Ok(Cow::Owned(passing))
+    Ok(passing)
 }
 
 /// Answers groups in batches, all at once or some after the other.
