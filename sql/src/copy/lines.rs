@@ -24,11 +24,7 @@ impl<R: Read> Lines<R> {
 
     /// Reads the next record; `false` at the end, which a line of `\.` is as well.
     pub(super) fn next(&mut self, record: &mut Record) -> Result<bool, Failure> {
-        record.data.clear();
-        record.ends.clear();
-        record.kinds.clear();
-        record.is_blank = false;
-        record.line = self.line;
+        record.begin(self.line);
         self.bytes.clear();
         while !self.ended {
             if self.input.read_until(b'\n', &mut self.bytes)? == 0 {

@@ -83,6 +83,14 @@ impl Record {
         self.kinds.iter().copied()
     }
 
+    /// Begins another one, at a line.
+    pub fn begin(&mut self, line: u64) {
+        self.data.clear();
+        self.ends.clear();
+        self.kinds.clear();
+        (self.line, self.is_blank) = (line, false);
+    }
+
     fn bytes(&self) -> usize {
         self.data.len() + self.ends.len() * size_of::<usize>()
     }
@@ -187,10 +195,7 @@ impl<R: Read> Splitter<R> {
     /// # Errors
     /// The input cannot be read, or is no CSV.
     pub fn next(&mut self, record: &mut Record) -> Result<bool, Failure> {
-        record.data.clear();
-        record.ends.clear();
-        record.kinds.clear();
-        record.line = self.line;
+        record.begin(self.line);
         if self.peek()?.is_none() {
             return Ok(false);
         }

@@ -193,10 +193,7 @@ impl Cells {
 
     /// The cells in the columns' order; what is missing is null.
     fn fill(&self, record: &mut Record, line: u64) {
-        record.data.clear();
-        record.ends.clear();
-        record.kinds.clear();
-        record.line = line;
+        record.begin(line);
         for cell in &self.at {
             let (kind, range) = cell.clone().unwrap_or((Kind::Null, 0..0));
             record.data.extend_from_slice(&self.data[range]);

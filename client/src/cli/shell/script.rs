@@ -40,9 +40,7 @@ pub(super) fn cut(text: &str) -> Result<Script, String> {
         if let Some(statement) = written.strip_suffix("\\g")
             && let Ok((statements, Some(rest))) = cut_statements(&text[from..line.start + statement.len()])
         {
-            let statements = statements.into_iter().chain([rest]);
-            let statements = statements.map(|range| from + range.start..from + range.end);
-            script.complete.extend(statements.map(Piece::Statement));
+            script.complete.extend(pieces(from, statements.into_iter().chain([rest])));
             (from, tried) = (line.end, line.end);
             continue;
         }
@@ -52,14 +50,12 @@ pub(super) fn cut(text: &str) -> Result<Script, String> {
         }
         match cut_statements(&text[from..line.start]) {
             Ok((statements, None)) => {
-                let statements = statements.into_iter().map(|range| from + range.start..from + range.end);
-                script.complete.extend(statements.map(Piece::Statement));
+                script.complete.extend(pieces(from, statements));
                 script.complete.push(Piece::Command(line.clone()));
                 (from, tried) = (line.end, line.end);
             }
             Ok((statements, Some(_))) if matches!(written.trim(), "\\q" | "\\r") => {
-                let statements = statements.into_iter().map(|range| from + range.start..from + range.end);
-                script.complete.extend(statements.map(Piece::Statement));
+                script.complete.extend(pieces(from, statements));
                 if written.trim() == "\\q" {
                     script.complete.push(Piece::Command(line.clone()));
                 }
@@ -77,10 +73,15 @@ pub(super) fn cut(text: &str) -> Result<Script, String> {
             cut_statements(&(lines + &text[from..])).err().unwrap_or(error)
         }
     })?;
-    let statements = statements.into_iter().map(|range| from + range.start..from + range.end);
-    script.complete.extend(statements.map(Piece::Statement));
+    script.complete.extend(pieces(from, statements));
     script.rest = rest.map(|range| from + range.start..from + range.end);
     Ok(script)
+}
+
+/// Statements of what begins at a place, as pieces of the whole.
+fn pieces(from: usize, statements: impl IntoIterator<Item = Range<usize>>) -> impl Iterator<Item = Piece> {
+    let moved = move |range: Range<usize>| Piece::Statement(from + range.start..from + range.end);
+    statements.into_iter().map(moved)
 }
 
 /// Where the lines of a text are, without their ends.
