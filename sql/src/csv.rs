@@ -34,7 +34,7 @@ impl Form<'_> {
         for (i, field) in schema.fields().iter().enumerate() {
             self.begin(i, out)?;
             // The only name of a line would be no line.
-            self.field(field.name(), field.name().is_empty() && schema.fields().len() == 1, out)?;
+            self.field(field.name().as_bytes(), field.name().is_empty() && schema.fields().len() == 1, out)?;
         }
         out.write_all(b"\n")
     }
@@ -54,15 +54,15 @@ impl Form<'_> {
             for (i, (column, formatter)) in batch.columns().iter().zip(&formatters).enumerate() {
                 self.begin(i, out)?;
                 if column.is_null(row) {
-                    self.field(self.null, is_alone && self.null.is_empty(), out)?;
+                    self.field(self.null.as_bytes(), is_alone && self.null.is_empty(), out)?;
                 } else if *column.data_type() == DataType::Utf8 {
                     let value = column.as_string::<i32>().value(row);
-                    self.field(value, self.means_null(value), out)?;
+                    self.field(value.as_bytes(), self.means_null(value), out)?;
                 } else {
                     text.clear();
                     formatter.value(row).write(&mut text)?;
                     let is_told = *column.data_type() == DataType::Binary && text == self.null;
-                    self.field(&text, is_told, out)?;
+                    self.field(text.as_bytes(), is_told, out)?;
                 }
             }
             out.write_all(b"\n")?;
@@ -79,14 +79,18 @@ impl Form<'_> {
         if column > 0 { out.write_all(&[self.delimiter]) } else { Ok(()) }
     }
 
-    fn field(&self, text: &str, is_quoted: bool, out: &mut impl Write) -> io::Result<()> {
+    /// Writes a field, in quotes where that is asked for, or where it would be several fields or lines without.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn field(&self, text: &[u8], is_quoted: bool, out: &mut impl Write) -> io::Result<()> {
         let is_special =
             |byte: u8| byte == self.delimiter || byte == self.quote || matches!(byte, b'\n' | b'\r');
-        if !is_quoted && !text.bytes().any(is_special) {
-            return out.write_all(text.as_bytes());
+        if !is_quoted && !text.iter().copied().any(is_special) {
+            return out.write_all(text);
         }
         out.write_all(&[self.quote])?;
-        for part in text.as_bytes().split_inclusive(|byte| *byte == self.quote) {
+        for part in text.split_inclusive(|byte| *byte == self.quote) {
             out.write_all(part)?;
             if part.ends_with(&[self.quote]) {
                 out.write_all(&[self.quote])?;

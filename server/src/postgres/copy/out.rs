@@ -1,7 +1,7 @@
 //! The rows of COPY TO STDOUT, a message for each.
 
 use arrow_array::RecordBatch;
-use basalt_sql::{CopyForm, CopyFormat};
+use basalt_sql::{CopyForm, CopyFormat, csv::Form};
 use bytes::{BufMut as _, BytesMut};
 
 use super::super::{
@@ -109,28 +109,14 @@ pub(super) fn end(form: &CopyForm, sent: u64, out: &mut BytesMut) -> Result<()> 
 }
 
 fn field(form: &CopyForm, text: &[u8], is_alone: bool, out: &mut BytesMut) {
-    match form.format {
-        CopyFormat::Csv => quoted(form, text, is_alone, out),
-        _ => escaped(text, form.delimiter, out),
+    if form.format != CopyFormat::Csv {
+        return escaped(text, form.delimiter, out);
     }
-}
-
-/// A field of CSV, in quotes where it would be taken for something else without.
-fn quoted(form: &CopyForm, text: &[u8], is_alone: bool, out: &mut BytesMut) {
-    let is_special =
-        |byte: &u8| *byte == form.delimiter || *byte == form.quote || matches!(byte, b'\n' | b'\r');
-    let is_end = is_alone && text == b"\\.";
-    if text != form.null.as_bytes() && !is_end && !text.iter().any(is_special) {
-        return out.put_slice(text);
-    }
-    out.put_u8(form.quote);
-    for byte in text {
-        if *byte == form.quote {
-            out.put_u8(form.quote);
-        }
-        out.put_u8(*byte);
-    }
-    out.put_u8(form.quote);
+    let csv = Form { delimiter: form.delimiter, quote: form.quote, null: &form.null };
+    // What would be null, or the end.
+    let is_quoted = text == form.null.as_bytes() || (is_alone && text == b"\\.");
+    // Writing to memory does not fail.
+    let _ = csv.field(text, is_quoted, &mut out.writer());
 }
 
 /// A field of text, with a backslash before what would be taken for something else without.
