@@ -181,10 +181,8 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
 fn of_query(message: &str) -> &'static str {
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if has(&["not supported", "unsupported", "not implemented", "not yet implemented"]) {
-        "0A000"
-    } else if has(&["the transaction has changed", "a transaction writes to one table"]) {
-        // What PostgreSQL could and Basalt cannot.
+    let beyond = ["not supported", "unsupported", "not implemented", "not yet implemented"];
+    if has(&beyond) || has(&["the transaction has changed", "a transaction writes to one table"]) {
         "0A000"
     } else if has(&["cannot be opened"]) {
         "58P01"

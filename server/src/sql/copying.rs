@@ -107,3 +107,31 @@ impl Read for Received {
         Ok(n)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_end_that_was_not_told_is_none() {
+        for is_told in [true, false] {
+            let (sender, copying) = Sender::new();
+            let mut input = copying.input().unwrap().unwrap();
+            let read = tokio::task::spawn_blocking(move || {
+                let mut text = String::new();
+                input.read_to_string(&mut text).map(|_| text).map_err(|error| error.kind())
+            });
+            let (mut bytes, text) = (Bytes::from("1\n".repeat(100_000)), "1\n".repeat(100_000));
+            while !bytes.is_empty() {
+                sender.send(&mut bytes).await;
+            }
+            if is_told {
+                sender.end().await;
+            }
+            drop(sender);
+            let expected = if is_told { Ok(text) } else { Err(io::ErrorKind::BrokenPipe) };
+            assert_eq!(read.await.unwrap(), expected);
+            assert!(copying.input().unwrap().is_err(), "it is sent once");
+        }
+    }
+}

@@ -5,7 +5,8 @@
 //! written to it. Each statement reads the versions that are the newest when it is planned. A table that the transaction has changed is
 //! not read by it any longer: its rows would be those from before.
 //!
-//! A door opens one at BEGIN, has the statements behind it run by [`Statement::begin_in`](super::Statement::begin_in), and
+//! A door opens one at BEGIN, has the statements behind it run by
+//! [`Statement::begin_copying`](super::Statement::begin_copying), and
 //! ends it with [`Transaction::commit`]; dropping it is ROLLBACK. A statement that fails while it writes leaves some of its
 //! rows here, so that the commit is refused.
 
