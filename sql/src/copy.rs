@@ -37,8 +37,9 @@ use source::{In, Piece};
 use crate::{
     answer::Shown,
     assign::Rows,
-    catalog::{Input, Sink, Writer},
+    catalog::{Sink, Writer},
     csv::Form,
+    engine::Request,
     error::{Error, Result},
     limits,
 };
@@ -63,32 +64,35 @@ impl CopyFile {
         block_in_place(|| sink.keep())?;
         Ok(n)
     }
+}
 
-    /// Gives the rows of a file to a writer, by the names of the columns where the file has names.
+impl Target {
+    /// Gives the rows of a file, or those that the client sends, to a writer: by the names of the columns where there are names.
     pub(crate) async fn read(
         &self,
-        file: File,
+        request: &Request,
         schema: &Schema,
         columns: &[String],
         writer: &mut dyn Writer,
-        memory: &Arc<dyn Memory>,
     ) -> Result<()> {
-        let input = block_in_place(|| In::new(self.format, file, schema, columns, memory))?;
-        take(input, schema, columns, writer).await
+        let mut input = match self {
+            Self::File(file) => {
+                let source = request.catalog.copy_source(&file.path).await?;
+                block_in_place(|| In::new(file.format, source, schema, columns, &request.memory))?
+            }
+            Self::Client(form) => {
+                let input = request.catalog.copy_input().await?;
+                block_in_place(|| In::of_client(form, input, schema, columns, &request.memory))?
+            }
+        };
+        let names: Vec<_> = input.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let rows = Rows::new(schema, sources(schema, columns, &names)?);
+        rows.check(&input.schema())?;
+        while let Some(piece) = block_in_place(|| input.next())? {
+            writer.insert(block_in_place(|| fitted(&piece, &rows, schema))?).await?;
+        }
+        Ok(())
     }
-}
-
-/// Gives the rows that a client sends to a writer.
-pub(crate) async fn read_of_client(
-    form: &CopyForm,
-    input: Input,
-    schema: &Schema,
-    columns: &[String],
-    writer: &mut dyn Writer,
-    memory: &Arc<dyn Memory>,
-) -> Result<()> {
-    let input = block_in_place(|| In::of_client(form, input, schema, columns, memory))?;
-    take(input, schema, columns, writer).await
 }
 
 /// The columns that a client sends, in order.
@@ -105,16 +109,6 @@ pub(crate) fn columns_of_client(schema: &Schema, columns: &[String]) -> Result<V
         }
     };
     columns.iter().map(column).collect()
-}
-
-async fn take(mut input: In, schema: &Schema, columns: &[String], writer: &mut dyn Writer) -> Result<()> {
-    let names: Vec<_> = input.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let rows = Rows::new(schema, sources(schema, columns, &names)?);
-    rows.check(&input.schema())?;
-    while let Some(piece) = block_in_place(|| input.next())? {
-        writer.insert(block_in_place(|| fitted(&piece, &rows, schema))?).await?;
-    }
-    Ok(())
 }
 
 /// The rows of a file as those of a table. What is wrong is told with the place of its row.

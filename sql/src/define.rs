@@ -16,18 +16,22 @@ use datafusion::sql::sqlparser::ast::{
 use crate::{
     catalog::{Alteration, NewTable},
     error::{Error, Result},
-    system::SCHEMA,
+    system::of_schema,
 };
 
 /// The one name that an object has, in the one schema that there is.
 pub(crate) fn only_name(name: &ObjectName) -> Result<String> {
-    match name.0.as_slice() {
+    only_part(name, &name.0[of_schema(name)..])
+}
+
+/// The name of a column, which no schema has.
+pub(crate) fn column_name(name: &ObjectName) -> Result<String> {
+    only_part(name, &name.0)
+}
+
+fn only_part(name: &ObjectName, parts: &[ObjectNamePart]) -> Result<String> {
+    match parts {
         [ObjectNamePart::Identifier(name)] => Ok(name.value.clone()),
-        [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)]
-            if schema.value.eq_ignore_ascii_case(SCHEMA) =>
-        {
-            Ok(name.value.clone())
-        }
         _ => Err(Error::new(ErrorKind::InvalidName, format!("{name} is not the name of a table"))),
     }
 }

@@ -9,9 +9,13 @@ use datafusion::sql::sqlparser::ast;
 
 use crate::parse;
 
+/// A text as SQL has it; a backslash is a character like others there.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 /// A parameter as SQL has it.
 pub(crate) fn parameter(literal: &Literal) -> Option<ast::Expr> {
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let sql = match literal {
         Literal::Null => "NULL".to_owned(),
         Literal::Bool(value) => value.to_string(),

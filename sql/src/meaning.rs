@@ -188,11 +188,8 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             transformed(Expr::ScalarFunction(function), changed)
         }
-        Expr::ScalarFunction(function) if whole::settled(&function, schema).is_some() => {
-            match whole::settled(&function, schema) {
-                Some(whole) => Transformed::yes(whole),
-                None => Transformed::no(Expr::ScalarFunction(function)),
-            }
+        Expr::ScalarFunction(function) if whole::is_one(&function, schema) => {
+            Transformed::yes(whole::settled(function))
         }
         // Of nanoseconds, which it would be, there are fewer years.
         Expr::ScalarFunction(mut function)

@@ -32,7 +32,7 @@ use crate::{
     checked::{self, Within},
     command::Command,
     constants::HideConstants,
-    copy::{CopyForm, Target, read_of_client},
+    copy::{CopyForm, Target},
     correlated,
     decimals::{quotient, whole},
     define, digests, distributed,
@@ -345,17 +345,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             }
             Resolved::CopyFrom(table, columns, target) => {
                 let mut writer = table.write(Change::Insert).await?;
-                match target {
-                    Target::File(file) => {
-                        let source = request.catalog.copy_source(&file.path).await?;
-                        file.read(source, table.schema(), &columns, &mut *writer, &request.memory).await?;
-                    }
-                    Target::Client(form) => {
-                        let input = request.catalog.copy_input().await?;
-                        let schema = table.schema();
-                        read_of_client(&form, input, schema, &columns, &mut *writer, &request.memory).await?;
-                    }
-                }
+                target.read(&request, table.schema(), &columns, &mut *writer).await?;
                 writer.commit().await?
             }
             Resolved::Alter { table, alterations, full } => {

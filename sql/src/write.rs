@@ -20,7 +20,7 @@ use crate::{
     assign::Rows,
     catalog::{Change, Writer, Written},
     command::Command,
-    define::{only_name, type_name},
+    define::{column_name, only_name, type_name},
     dialect::stored_text,
     error::{Error, Result},
     parse::ast_parser,
@@ -320,7 +320,7 @@ fn insert(insert: ast::Insert, table: &str, schema: &Schema, open: bool) -> Resu
     let columns = match insert.columns.is_empty() {
         true => (0..schema.fields().len()).collect(),
         false => {
-            let columns = insert.columns.iter().map(|name| index_of(schema, &only_name(name)?));
+            let columns = insert.columns.iter().map(|name| index_of(schema, &column_name(name)?));
             columns.collect::<Result<Vec<_>>>()?
         }
     };

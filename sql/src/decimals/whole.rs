@@ -46,12 +46,23 @@ pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
     ALL.into_iter().map(|(name, _, kind)| function(name, kind))
 }
 
-/// What a call becomes; `None`: it is none of these, or not of a decimal with places behind the point.
-pub(crate) fn settled(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
-    let [of] = call.args.as_slice() else { return None };
-    let (name, _, kind) = ALL.into_iter().find(|(_, known, _)| *known == call.func.name())?;
-    let has_places = matches!(of.get_type(schema), Ok(DataType::Decimal128(_, 1..)));
-    has_places.then(|| function(name, kind).call(vec![of.clone()]))
+fn known(call: &ScalarFunction) -> Option<(&'static str, Kind)> {
+    let known = ALL.into_iter().find(|(_, known, _)| *known == call.func.name());
+    known.map(|(name, _, kind)| (name, kind))
+}
+
+/// Whether a call is one of these, of a decimal with places behind the point.
+pub(crate) fn is_one(call: &ScalarFunction, schema: &DFSchema) -> bool {
+    let has_places = |of: &Expr| matches!(of.get_type(schema), Ok(DataType::Decimal128(_, 1..)));
+    known(call).is_some() && matches!(call.args.as_slice(), [of] if has_places(of))
+}
+
+/// What such a call becomes.
+pub(crate) fn settled(call: ScalarFunction) -> Expr {
+    match known(&call) {
+        Some((name, kind)) => function(name, kind).call(call.args),
+        None => Expr::ScalarFunction(call),
+    }
 }
 
 impl Kind {

@@ -379,6 +379,7 @@ pub(super) fn similar(pattern: &str) -> String {
     }
     regex + ")$"
 }
+
 /// Whether it is a column of pg_type that names a function.
 pub(super) fn is_procedure(expr: &Expr) -> bool {
     let name = match expr {

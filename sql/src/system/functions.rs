@@ -15,7 +15,7 @@ use datafusion::{
 };
 
 use super::{DATABASE, Numbers, OWNER, SCHEMA, tables, types};
-use crate::functions::cast_to_texts;
+use crate::{functions::cast_to_texts, given};
 
 /// What a function gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -200,9 +200,9 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         }
         "pg_size_pretty" => integers(args, 0)?.iter().map(|size| size.map(pretty)).collect(),
         "quote_ident" => strings(args, 0)?.iter().map(|name| name.map(quoted)).collect(),
-        "quote_literal" => strings(args, 0)?.iter().map(|text| text.map(literal)).collect(),
+        "quote_literal" => strings(args, 0)?.iter().map(|text| text.map(given::quoted)).collect(),
         "quote_nullable" => {
-            let literal = |text: Option<&str>| text.map_or_else(|| "NULL".to_owned(), literal);
+            let literal = |text: Option<&str>| text.map_or_else(|| "NULL".to_owned(), given::quoted);
             strings(args, 0)?.iter().map(|text| Some(literal(text))).collect()
         }
         _ => {
@@ -247,11 +247,6 @@ fn quoted(name: &str) -> String {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
-}
-
-/// A text as SQL has it; a backslash is a character like others there.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// Settings as they are at first: what a connection has set, its door tells by SHOW.

@@ -26,7 +26,7 @@ use datafusion::{datasource::TableProvider, logical_expr::ScalarUDF};
 use futures_util::future::{BoxFuture, join_all};
 
 pub(crate) use functions::{all as functions, of_names};
-pub(crate) use rewrite::rewrite;
+pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
 pub use tables::Value;
 use tables::Virtual;
@@ -83,7 +83,7 @@ impl Numbers {
 
     /// The number of a table as a client names it, with its schema or without.
     pub(crate) fn find(&self, name: &str) -> Option<i64> {
-        let parts = parts(name);
+        let parts: Vec<String> = parts(name).into_iter().map(|(part, _)| part).collect();
         let plain = match parts.as_slice() {
             [schema, name] if schema == SCHEMA => name.clone(),
             parts => parts.join("."),
@@ -102,17 +102,20 @@ impl Numbers {
     }
 }
 
-/// The parts of a name, which points separate; in quotes they are as they stand there.
-fn parts(name: &str) -> Vec<String> {
-    let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
+/// A part of a name, and whether it stands in quotes, in which it is as it stands there.
+type Part = (String, bool);
+
+/// The parts of a name, which points separate.
+fn parts(name: &str) -> Vec<Part> {
+    let (mut parts, mut part, mut is_open) = (Vec::new(), Part::default(), false);
     let mut chars = name.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            '"' if is_quoted && chars.peek() == Some(&'"') => part.extend(chars.next()),
-            '"' => is_quoted = !is_quoted,
-            '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
-            c if c.is_whitespace() && !is_quoted => {}
-            c => part.push(c),
+            '"' if is_open && chars.peek() == Some(&'"') => part.0.extend(chars.next()),
+            '"' => (is_open, part.1) = (!is_open, true),
+            '.' if !is_open => parts.push(std::mem::take(&mut part)),
+            c if c.is_whitespace() && !is_open => {}
+            c => part.0.push(c),
         }
     }
     parts.push(part);

@@ -66,6 +66,15 @@ pub(super) fn words(ObjectName(parts): &ObjectName) -> Option<Vec<&str>> {
         .collect()
 }
 
+/// How many parts of a table's name say only in which schema it is, of which there is one.
+pub(crate) fn of_schema(name: &ObjectName) -> usize {
+    match words(name).as_deref() {
+        Some([schema, _]) if OF_TABLES.contains(schema) => 1,
+        Some([database, schema, _]) if *database == DATABASE && OF_TABLES.contains(schema) => 2,
+        _ => 0,
+    }
+}
+
 /// A virtual table by what stands in FROM.
 pub(super) fn virtual_table(name: &ObjectName) -> Option<&'static tables::Virtual> {
     let words = words(name)?;
@@ -163,11 +172,7 @@ impl VisitorMut for Rewrite<'_> {
 
     /// A table, whatever is done to it.
     fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
-        let plain = match words(name).as_deref() {
-            Some([schema, _]) if OF_TABLES.contains(schema) => 1,
-            Some([database, schema, _]) if *database == DATABASE && OF_TABLES.contains(schema) => 2,
-            _ => 0,
-        };
+        let plain = of_schema(name);
         let ObjectName(parts) = name;
         parts.drain(..plain);
         // Without its schema it would be what WITH calls so.
@@ -445,11 +450,8 @@ fn parse_ident(expr: &Expr) -> Option<Vec<String>> {
         return None;
     }
     let name = text(arguments(function).first()?)?;
-    let part = |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-        Some(quoted) => quoted.to_owned(),
-        None => part.to_lowercase(),
-    };
-    Some(name.split('.').map(part).collect())
+    let part = |(part, is_quoted): (String, bool)| if is_quoted { part } else { part.to_lowercase() };
+    Some(super::parts(name).into_iter().map(part).collect())
 }
 
 /// Has a subquery over virtual tables give its greatest value.
