@@ -225,7 +225,10 @@ impl Drop for Kept {
 }
 
 fn overloaded() -> RequestError {
-    RequestError::new(ErrorReason::Overloaded, "too many answers wait to be read; try again later")
+    RequestError::new(
+        ErrorReason::Overloaded,
+        "too many statements run, or their answers wait to be read; try again later",
+    )
 }
 
 #[cfg(test)]

@@ -97,6 +97,7 @@ def check_errors(connection):
         ("22P04", "line 1", "COPY again (k, s) FROM STDIN", "1\n"),
         ("23502", "line 2", "COPY again (k, s) FROM STDIN", "1\ta\n\\N\tb\n"),
         ("42703", "nmae", "COPY again (k, s) FROM STDIN WITH CSV HEADER", "k,nmae\n1,a\n"),
+        ("22P04", "line 2", "COPY again (k, s) FROM STDIN WITH CSV", '1,"a"\n2,a"b"\n'),
         ("22P04", "signature", "COPY again FROM STDIN (FORMAT binary)", b"1\ta\n2\tb\n3\tc\n4\td\n5\te\n"),
         ("22P04", "EOF", "COPY again (k) FROM STDIN (FORMAT binary)", b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\0\x01\0"),
     ]:

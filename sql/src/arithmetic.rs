@@ -30,7 +30,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, functions::of_rows, limits};
+use crate::{error::Error, functions::of_rows, limits, nan};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
@@ -319,10 +319,8 @@ fn zip<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType>(
 }
 
 fn floats(op: ArithmeticOpName, a: &Float64Array, b: &Float64Array) -> Result<ArrayRef> {
-    // There is one NaN: which bits an instruction makes is nobody's business.
-    let canonical = |x: f64| if x.is_nan() { f64::NAN } else { x };
     let array = zip::<Float64Type, Float64Type, Float64Type>(a, b, |a, b| {
-        Ok(canonical(match op {
+        Ok(nan::one(match op {
             ArithmeticOpName::Add => a + b,
             ArithmeticOpName::Subtract => a - b,
             ArithmeticOpName::Multiply => a * b,

@@ -28,6 +28,7 @@ use crate::{
     around::Call,
     error::Error,
     functions::{self, of_arrays},
+    nan,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -175,6 +176,11 @@ fn of_literal(value: &ScalarValue, to: &DataType, kind: Kind, is_try: bool) -> R
         Kind::Float { .. } => first_overflow(&given, &made).map(|row| overflow(&given, &made, row)),
     };
     match why {
+        // A number without a sign is all the same.
+        None if nan::of_array(Arc::clone(&made)).to_data() != made.to_data() => {
+            let one = ScalarValue::try_from_array(&nan::of_array(made), 0)?;
+            Ok(Some(Expr::Literal(one, None)))
+        }
         None => Ok(None),
         Some(_) if is_try => Ok(Some(Expr::Literal(ScalarValue::try_from(to)?, None))),
         Some(error) => Err(error.into()),
@@ -267,7 +273,8 @@ impl Function {
             Kind::Float { is_narrow, is_try } => {
                 let to = if is_narrow { DataType::Float32 } else { DataType::Float64 };
                 let options = CastOptions { safe: is_try, ..CastOptions::default() };
-                let made = cast_with_options(given, &to, &options)?;
+                // A text may say that what is no number has a sign.
+                let made = nan::of_array(cast_with_options(given, &to, &options)?);
                 let is_beyond = |row| first_overflow(&given.slice(row, 1), &made.slice(row, 1)).is_some();
                 match first_overflow(given, &made) {
                     None => Ok(made),

@@ -28,7 +28,7 @@ use crate::{
     bytes,
     calendar::{self, Moment},
     error::Error,
-    interval, nested, of_texts,
+    interval, nan, nested, of_texts,
 };
 
 /// Which function.
@@ -71,6 +71,8 @@ enum Kind {
     Only,
     /// A float whose zero has no sign; anything else as it is.
     OneZero,
+    /// A float of which there is one that is no number; anything else as it is.
+    OneNan,
     /// A decimal that is not negative.
     Unsigned {
         is_try: bool,
@@ -103,7 +105,7 @@ const ALL: [(&str, Kind); 11] = [
 const MOMENT: &str = "basalt_moment";
 
 /// Those that only statements which were rewritten have.
-const INNER: [(&str, Kind); 10] = [
+const INNER: [(&str, Kind); 11] = [
     ("basalt_clock", Kind::Clock { is_try: false }),
     ("basalt_try_clock", Kind::Clock { is_try: true }),
     (MOMENT, Kind::Moment),
@@ -112,6 +114,7 @@ const INNER: [(&str, Kind); 10] = [
     ("basalt_same", Kind::Same),
     ("basalt_only", Kind::Only),
     (ONE_ZERO, Kind::OneZero),
+    (ONE_NAN, Kind::OneNan),
     ("basalt_interval_order", Kind::IntervalOrder),
     ("basalt_interval_times", Kind::IntervalTimes),
 ];
@@ -179,9 +182,17 @@ pub(crate) fn only(value: Expr, count: Expr) -> Expr {
 /// The function of [`one_zero`].
 pub(crate) const ONE_ZERO: &str = "basalt_one_zero";
 
+/// The name of [`Kind::OneNan`].
+const ONE_NAN: &str = "basalt_one_nan";
+
 /// A float as others tell it from the rest by its bits: with one zero.
 pub(crate) fn one_zero(expr: Expr) -> Expr {
     function(ONE_ZERO, Kind::OneZero).call(vec![expr])
+}
+
+/// A float that may have become no number.
+pub(crate) fn one_nan(expr: Expr) -> Expr {
+    function(ONE_NAN, Kind::OneNan).call(vec![expr])
 }
 
 /// What an interval is compared by.
@@ -239,6 +250,7 @@ impl Function {
                 }
                 _ => Arc::clone(&args[0]),
             },
+            Kind::OneNan => nan::of_array(Arc::clone(&args[0])),
             Kind::Unsigned { is_try } => {
                 let values = cast(&args[0], &DataType::Decimal128(38, 0))?;
                 let values = values.as_primitive::<Decimal128Type>();
@@ -355,7 +367,7 @@ impl ScalarUDFImpl for Function {
             Kind::Bytes { .. } => DataType::Binary,
             Kind::DateDiff | Kind::DateSub => DataType::Int64,
             Kind::Age | Kind::Interval | Kind::IntervalTimes => INTERVAL,
-            Kind::Same | Kind::Only | Kind::OneZero => types[0].clone(),
+            Kind::Same | Kind::Only | Kind::OneZero | Kind::OneNan => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
             Kind::IntervalOrder | Kind::Unsigned { .. } => DataType::Decimal128(38, 0),
         })

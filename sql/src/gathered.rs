@@ -28,7 +28,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, interruptible::GivenUp, lists};
+use crate::{error::Error, interruptible::GivenUp, lists, nan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -295,7 +295,7 @@ impl Values {
             ScalarValue::Float64(Some(float))
                 if self.is_distinct || matches!(self.kind, Kind::Mode | Kind::Entropy | Kind::Histogram) =>
             {
-                ScalarValue::Float64(Some(if float.is_nan() { f64::NAN } else { float + 0.0 }))
+                ScalarValue::Float64(Some(nan::one(float + 0.0)))
             }
             value => value,
         }
@@ -381,7 +381,7 @@ impl Accumulator for Values {
             ScalarValue::Float64(Some(value)) => *value,
             _ => f64::NAN,
         };
-        Ok(match self.kind {
+        Ok(nan::of_scalar(match self.kind {
             Kind::Mode => {
                 let mut counts: HashMap<&ScalarValue, usize> = HashMap::new();
                 sorted.into_iter().for_each(|value| *counts.entry(value).or_default() += 1);
@@ -436,7 +436,7 @@ impl Accumulator for Values {
                     kind => moments::kurtosis(&values, kind == Kind::KurtosisOfAll),
                 })
             }
-        })
+        }))
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {

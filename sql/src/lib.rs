@@ -60,6 +60,7 @@ mod meaning;
 mod memory;
 mod named;
 mod names;
+mod nan;
 mod nested;
 mod of_texts;
 mod operators;

@@ -64,6 +64,8 @@ pub const COPY_ROWS: usize = 8192;
 pub const COPY_BATCH_BYTES: usize = 64 << 20;
 /// Bytes of texts after which COPY takes fewer rows at once.
 pub const COPY_TEXT_BYTES: usize = 16 << 20;
+/// How often what COPY reads of a text is in memory: as it came, as columns of texts, and as the table's columns.
+pub const COPY_TIMES: usize = 3;
 /// Rows of a row group of a Parquet file that COPY writes.
 pub const COPY_GROUP_ROWS: usize = 131_072;
 /// Views that a statement reads.

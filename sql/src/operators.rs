@@ -46,6 +46,16 @@ impl ExprPlanner for Planner {
             | BinaryOperator::BitwiseAnd
             | BinaryOperator::BitwiseOr
             | BinaryOperator::PGBitwiseXor => return of_bits(expr, schema),
+            BinaryOperator::Modulo => {
+                let of = |side: &Expr| side.get_type(schema).is_ok_and(|of| of.is_floating());
+                return Ok(match of(&expr.left) || of(&expr.right) {
+                    true => {
+                        let rest = binary_expr(expr.left, Operator::Modulo, expr.right);
+                        PlannerResult::Planned(functions::one_nan(rest))
+                    }
+                    false => PlannerResult::Original(expr),
+                });
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {

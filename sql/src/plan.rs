@@ -53,6 +53,7 @@ use crate::{
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::Meaning,
     named,
+    nan::{self, OneNan},
     operators::Planner,
     parse::{Parameters, as_query},
     places::{self, Places},
@@ -108,6 +109,9 @@ impl Base {
             ours.iter().any(|own| own.name() == name || own.aliases().iter().any(|alias| alias == name))
         };
         aggregates.retain(|function| !is_ours(function.name()));
+        for function in aggregates.iter_mut().filter(|of| nan::AGGREGATES.contains(&of.name())) {
+            *function = Arc::new(nan::aggregate(Arc::clone(function)));
+        }
         aggregates.extend(ours.into_iter().map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
@@ -120,6 +124,8 @@ impl Base {
                 *function = Arc::new(around::<Within>(Arc::clone(function)));
             } else if places::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Places>(Arc::clone(function)));
+            } else if nan::NAMES.contains(&function.name()) {
+                *function = Arc::new(around::<OneNan>(Arc::clone(function)));
             }
         }
         let functions = builder.scalar_functions().get_or_insert_default();

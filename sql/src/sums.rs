@@ -22,7 +22,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, gathered::moving};
+use crate::{error::Error, gathered::moving, nan};
 
 /// `sum` or `avg`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -281,7 +281,7 @@ impl Groups {
             for row in 0..rows {
                 #[allow(clippy::cast_precision_loss, reason = "the nearest float64 is asked for")]
                 let average = match kind {
-                    Kind::Float => floats[row] / counts[row] as f64,
+                    Kind::Float => nan::one(floats[row] / counts[row] as f64),
                     Kind::Decimal(scale) => {
                         exact[row] as f64 / 10_f64.powi(i32::from(scale)) / counts[row] as f64
                     }
@@ -296,7 +296,7 @@ impl Groups {
         let given = |row: usize| counts[row] > 0;
         Ok(match kind {
             Kind::Float => {
-                let sums = (0..rows).map(|row| given(row).then(|| floats[row]));
+                let sums = (0..rows).map(|row| given(row).then(|| nan::one(floats[row])));
                 Arc::new(sums.collect::<Float64Array>())
             }
             Kind::Int => {

@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use basalt_core::{error::ErrorKind, exec::Memory, logical::Logical, schema::Schema};
 use basalt_nested::{
     Texts,
-    csv::{Failure, Record, Splitter},
+    csv::{Failure, Kind, Record, Splitter},
 };
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
@@ -102,7 +102,7 @@ impl In {
                 };
                 let texts = Texts::new(names.len());
                 Ok(Self::Fields(Box::new(Fields::new(
-                    Records::Csv(splitter),
+                    Records::Csv(splitter, None),
                     Whose::File,
                     read,
                     &names,
@@ -125,7 +125,7 @@ impl In {
             columns_of_client(table, columns)?.into_iter().map(|field| field.name).collect();
         let (read, input) = bounded(input, memory);
         let mut records = match form.format {
-            CopyFormat::Csv => Records::Csv(split(input, form.delimiter, form.quote)?),
+            CopyFormat::Csv => Records::Csv(split(input, form.delimiter, form.quote)?, Some(form.quote)),
             // Binary rows are text by now.
             CopyFormat::Text | CopyFormat::Binary => {
                 Records::Text(Lines::new(input, form.delimiter, &form.null))
@@ -133,7 +133,7 @@ impl In {
         };
         if form.header {
             let header = match &mut records {
-                Records::Csv(splitter) => header_of(splitter, Whose::Client)?,
+                Records::Csv(splitter, _) => header_of(splitter, Whose::Client)?,
                 Records::Text(lines) => {
                     let mut record = Record::default();
                     lines.next(&mut record).map_err(|failure| told(failure, Whose::Client))?;
@@ -191,14 +191,19 @@ pub(super) struct Fields {
 }
 
 enum Records {
-    Csv(Splitter<Bounded>),
+    /// With the quote that may stand in no field which it does not open: PostgreSQL has it open and close a part of the field.
+    Csv(Splitter<Bounded>, Option<u8>),
     Text(Lines<Bounded>),
 }
 
 impl Records {
     fn next(&mut self, record: &mut Record) -> std::result::Result<bool, Failure> {
         match self {
-            Self::Csv(splitter) => splitter.next(record),
+            Self::Csv(splitter, strictly) => {
+                let is_one = splitter.next(record)?;
+                strictly.map_or(Ok(()), |quote| opened(record, quote))?;
+                Ok(is_one)
+            }
             Self::Text(lines) => lines.next(record),
         }
     }
@@ -281,6 +286,18 @@ impl Fields {
     }
 }
 
+/// Fails where a quote stands in a field that it does not open.
+fn opened(record: &Record, quote: u8) -> std::result::Result<(), Failure> {
+    let has_quote = |(field, kind): (&[u8], Kind)| kind == Kind::Csv && field.contains(&quote);
+    match record.fields().zip(record.kinds()).position(has_quote) {
+        None => Ok(()),
+        Some(field) => {
+            let message = "a quote stands in a field that it does not open; a field with quotes is quoted, and they are written twice";
+            Err(Failure::Malformed { line: record.line, field, message: message.to_owned() })
+        }
+    }
+}
+
 fn split(input: Bounded, delimiter: u8, quote: u8) -> Result<Splitter<Bounded>> {
     let splitter = Splitter::new(input, delimiter).map_err(|error| of_io(&error))?;
     Ok(splitter.quoted_by(quote))
@@ -326,7 +343,7 @@ struct BatchBytes {
 impl BatchBytes {
     /// The rows of a batch are given on.
     fn reset(&self) {
-        self.memory.shrink(self.bytes.swap(0, Ordering::Relaxed));
+        self.memory.shrink(limits::COPY_TIMES * self.bytes.swap(0, Ordering::Relaxed));
     }
 }
 
@@ -351,7 +368,8 @@ impl Read for Bounded {
             return Err(io::Error::other(message));
         }
         let n = self.input.read(buffer)?;
-        self.read.memory.grow(before, n).map_err(io::Error::other)?;
+        let times = limits::COPY_TIMES;
+        self.read.memory.grow(times * before, times * n).map_err(io::Error::other)?;
         self.read.bytes.fetch_add(n, Ordering::Relaxed);
         Ok(n)
     }

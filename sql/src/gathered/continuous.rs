@@ -24,7 +24,7 @@ use datafusion::{
 };
 
 use super::{Values, passing, quantile, shares};
-use crate::{error::Error, interruptible::GivenUp, lists};
+use crate::{error::Error, interruptible::GivenUp, lists, nan};
 
 /// Microseconds, as dates and timestamps are between others.
 const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -227,13 +227,13 @@ impl Between for Float64Type {
         // The same value is itself, whatever the share.
         match low.total_cmp(&high) == Ordering::Equal || share == 0.0 {
             true => low,
-            false => low * (1.0 - share) + high * share,
+            false => nan::one(low * (1.0 - share) + high * share),
         }
     }
 
     /// There is one zero, and one that is no number.
     fn distinct(value: f64) -> f64 {
-        if value.is_nan() { f64::NAN } else { value + 0.0 }
+        nan::one(value + 0.0)
     }
 }
 

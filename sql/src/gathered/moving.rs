@@ -12,7 +12,7 @@ use datafusion::{
 };
 
 use super::frame::{Frame, Summary, Told};
-use crate::error::Error;
+use crate::{error::Error, nan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -132,7 +132,7 @@ impl Told for Kind {
     fn given(self, all: Moments) -> ScalarValue {
         let Moments { count, sum, squares, .. } = all;
         let over = |value: f64, divisor: f64| (divisor > 0.0).then(|| value / divisor);
-        ScalarValue::Float64(match self {
+        let value = match self {
             Self::Sum => (count > 0.0).then_some(sum),
             Self::Average => over(sum, count),
             // One value does not vary, whatever it is.
@@ -141,7 +141,8 @@ impl Told for Kind {
                 let variance = over(squares, if is_of_all { count } else { count - 1.0 });
                 if is_root { variance.map(f64::sqrt) } else { variance }
             }
-        })
+        };
+        ScalarValue::Float64(value.map(nan::one))
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
     frame::{Frame, Summary, Told},
     passing,
 };
-use crate::error::Error;
+use crate::{error::Error, nan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -255,7 +255,7 @@ impl Told for Kind {
     }
 
     fn given(self, all: Pairs) -> ScalarValue {
-        let value = self.of(all);
+        let value = self.of(all).map(nan::one);
         match self {
             Self::Count => ScalarValue::Int64(value.map(whole)),
             _ => ScalarValue::Float64(value),
@@ -330,7 +330,7 @@ impl GroupsAccumulator for Groups {
         let values = emit_to.take_needed(&mut self.pairs).into_iter().map(|pairs| self.kind.of(pairs));
         Ok(match self.kind {
             Kind::Count => Arc::new(values.map(|count| count.map(whole)).collect::<Int64Array>()),
-            _ => Arc::new(values.collect::<Float64Array>()),
+            _ => Arc::new(values.map(|value| value.map(nan::one)).collect::<Float64Array>()),
         })
     }
 

@@ -16,6 +16,7 @@ use crate::{
     error::Error,
     gathered,
     names::{self, Meant},
+    nan,
     sums::Sums,
 };
 
@@ -123,5 +124,5 @@ pub(super) fn of_lists(
     if aggregated.is_empty() {
         return Ok(new_null_array(data_type, 0));
     }
-    ScalarValue::iter_to_array(aggregated)
+    ScalarValue::iter_to_array(aggregated).map(nan::of_array)
 }

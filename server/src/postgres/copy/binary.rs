@@ -50,16 +50,13 @@ impl Binary {
 
     /// Writes the rows that are complete as text.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<()> {
-        if self.part == Part::Over {
-            return Ok(());
-        }
         self.rest.extend_from_slice(bytes);
         while self.step(out)? {}
         if self.rest.len() > limits::POSTGRES_COPY_BYTES {
             return Err(Error::limit(format!("row {} of COPY is too large", self.rows + 1)));
         }
-        if self.part == Part::Over {
-            self.rest = BytesMut::new();
+        if self.part == Part::Over && !self.rest.is_empty() {
+            return Err(malformed("received copy data after EOF marker"));
         }
         Ok(())
     }
@@ -137,6 +134,7 @@ impl Binary {
     fn fields(&mut self) -> Result<Option<Vec<Option<Bytes>>>> {
         let Some(count) = number::<2>(&self.rest, 0).map(i16::from_be_bytes) else { return Ok(None) };
         if count == -1 {
+            self.rest.advance(2);
             self.part = Part::Over;
             return Ok(Some(Vec::new()));
         }
@@ -247,5 +245,13 @@ mod tests {
             bytes[at] = byte;
             assert!(binary().push(&bytes, &mut BytesMut::new()).is_err(), "{at}");
         }
+    }
+
+    #[test]
+    fn nothing_follows_the_end() {
+        let (mut binary, mut out) = (binary(), BytesMut::new());
+        binary.push(&whole(), &mut out).unwrap();
+        binary.push(b"", &mut out).unwrap();
+        assert!(binary.push(b"\0", &mut out).is_err());
     }
 }
