@@ -15,6 +15,7 @@ use arrow_array::{
     },
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use basalt_proto::v1::{self, column::Values};
 
@@ -31,6 +32,9 @@ pub const OPTIMIZE_KEY: &str = "basalt.optimize";
 
 /// The key of a field's Arrow metadata that says what its values are keys of, as `table.column`.
 pub const REFERENCES_KEY: &str = "basalt.references";
+
+/// Bytes that an Arrow message has room for before it is written: a slice says of itself what its whole array takes.
+const IPC_BYTES: usize = 2 << 20;
 
 /// The digits of a decimal that is sent in 64 bits.
 const NARROW_DECIMAL_DIGITS: u8 = 18;
@@ -113,6 +117,20 @@ pub fn batch_to_proto(batch: &RecordBatch) -> Result<v1::RecordBatch> {
     let rows = u32::try_from(batch.num_rows())
         .map_err(|_| Error::InvalidBatch(format!("{} rows in one batch", batch.num_rows())))?;
     Ok(v1::RecordBatch { rows, columns: columns.collect::<Result<_>>()? })
+}
+
+/// An Arrow batch as a stream of itself.
+///
+/// # Errors
+/// [`Error::InvalidBatch`] when Arrow cannot write it.
+pub(crate) fn batch_to_ipc(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let write = || {
+        let room = Vec::with_capacity(batch.get_array_memory_size().min(IPC_BYTES));
+        let mut writer = StreamWriter::try_new(room, batch.schema_ref())?;
+        writer.write(batch)?;
+        writer.into_inner()
+    };
+    write().map_err(|error| Error::InvalidBatch(error.to_string()))
 }
 
 fn column_to_proto(array: &ArrayRef, field: &Field) -> Result<v1::Column> {

@@ -17,7 +17,7 @@ macro_rules! kernels {
             },
             native::GroupCode,
             rans::Table,
-            scalar::{arithmetic, bits, codes, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
+            scalar::{arithmetic, bits, bytes, codes, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, RunsKernels, Sums,
@@ -86,6 +86,7 @@ macro_rules! kernels {
             changes: statistics_changes,
             count_at_least: statistics_count_at_least,
             gaps_to_ids: prefix_gaps_to_ids,
+            bytes_in_set,
             intersect: sorted16_intersect,
         };
 
@@ -473,6 +474,11 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn prefix_gaps_to_ids(base: u64, gaps: &mut [u64]) -> Option<u64> {
             prefix::gaps_to_ids($new, base, gaps)
+        }
+
+        $(#[$attribute])*
+        fn bytes_in_set(bytes: &[u8], set: &[u64; 4], out: &mut [u64]) {
+            bytes::in_set($new, bytes, set, out)
         }
 
         $(#[$attribute])*

@@ -26,6 +26,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub mod bits;
+pub mod bytes;
 mod chunks;
 pub mod decimals;
 mod dispatch;

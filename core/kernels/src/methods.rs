@@ -400,6 +400,12 @@ impl Kernels {
     }
 
     #[track_caller]
+    pub fn bytes_in_set(&self, bytes: &[u8], set: &[u64; 4], out: &mut [u64]) {
+        check_mask(bytes.len(), out.len());
+        call!(self.bytes_in_set, bytes, set, out)
+    }
+
+    #[track_caller]
     pub fn sorted16_intersect(&self, left: &[[u8; 2]], right: &[[u8; 2]], out: &mut [u16]) -> usize {
         let (long, short) = if left.len() < right.len() { (right, left) } else { (left, right) };
         assert!(out.len() >= short.len(), "room for {} numbers, not {}", short.len(), out.len());

@@ -45,6 +45,8 @@ pub struct Kernels {
     pub(crate) changes: unsafe fn(&[i64]) -> u64,
     pub(crate) count_at_least: unsafe fn(&[i64], i64) -> u64,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
+    /// There is a word for each 64 bytes.
+    pub(crate) bytes_in_set: unsafe fn(&[u8], &[u64; 4], &mut [u64]),
     /// The second array is not the longer, and there is room for all of it.
     pub(crate) intersect: unsafe fn(&Numbers16, &Numbers16, &mut [u16]) -> usize,
 }

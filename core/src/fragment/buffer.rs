@@ -146,6 +146,14 @@ impl RowBuffer {
         Self { columns: columns.collect(), rows: 0 }
     }
 
+    /// An empty buffer with room for as much as this one holds: what grows is copied, and new pages are cleared for it.
+    pub(crate) fn next_of(&self, schema: &Schema) -> Self {
+        Self::with_capacity(schema, self.rows, |place| match &self.columns[place].data {
+            Data::Texts(texts) => texts.values_slice().len(),
+            Data::Keys(_) => 0,
+        })
+    }
+
     /// Rows held.
     pub fn rows(&self) -> usize {
         self.rows

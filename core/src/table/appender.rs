@@ -159,8 +159,10 @@ impl Appender {
         (end, None)
     }
 
+    /// Begins another fragment, with room for one like this.
     fn take_pending(&mut self) -> RowBuffer {
-        std::mem::replace(&mut self.pending, RowBuffer::new(&self.table.schema))
+        let next = self.pending.next_of(&self.table.schema);
+        std::mem::replace(&mut self.pending, next)
     }
 
     /// The rows that are not enough for a fragment, for an owner that has the full ones of [`Appender::fill`] and
@@ -176,7 +178,7 @@ impl Appender {
     /// Those of the encodings.
     pub fn finish(mut self) -> Result<Vec<FragmentData>> {
         if self.pending.rows() > 0 {
-            let rest = self.take_pending();
+            let rest = std::mem::replace(&mut self.pending, RowBuffer::new(&self.table.schema));
             self.done.push(rest.encode(&self.table.schema)?);
         }
         Ok(self.done)

@@ -1,5 +1,6 @@
 //! AVX2: comparisons give lanes of ones, which are gathered to bits; bits are spread to lanes to select.
 
+mod bytes;
 mod floats;
 mod integers;
 mod select;

@@ -1,5 +1,6 @@
 //! AVX-512 F, BW, DQ and VL: comparisons give mask registers, and mask registers select.
 
+mod bytes;
 mod lanes;
 mod prefix;
 mod rans;

@@ -2,6 +2,7 @@
 //! lanes to select.
 
 mod bits;
+mod bytes;
 mod floats;
 mod integers;
 pub(crate) mod table;

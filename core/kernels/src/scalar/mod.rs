@@ -2,6 +2,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod bits;
+pub(crate) mod bytes;
 pub(crate) mod codes;
 pub(crate) mod compare;
 pub(crate) mod decimals;

@@ -4,6 +4,7 @@
 
 mod arithmetic;
 mod blocks;
+mod bytes;
 mod decimals;
 mod filter;
 mod float_sums;

@@ -5,8 +5,11 @@
 
 use std::ops::Range;
 
-use super::symbols::{ESCAPE, Symbols};
-use crate::like::Pattern;
+use super::{
+    sieve::{Found, Sieve},
+    symbols::{ESCAPE, Symbols},
+};
+use crate::{like::Pattern, mask};
 
 /// States of bytes, at most: twice as many, each a row of 256 bytes, fit the first cache.
 const MOST_STATES: usize = 64;
@@ -20,6 +23,10 @@ pub(super) struct Automaton {
     start: u8,
     /// The state of a text that matches.
     accepts: u8,
+    /// Whether what has matched goes on to match.
+    is_open: bool,
+    /// Where the pattern begins with `%`.
+    sieve: Option<Sieve>,
 }
 
 /// The automaton of bytes, while it is made.
@@ -71,17 +78,72 @@ impl Automaton {
         let (accepts, dead) = (length.to_le_bytes()[0], length.to_le_bytes()[0] + 1);
         let mut bytes = Bytes { next: Vec::with_capacity(length + 2) };
         bytes.anchored(first.as_bytes(), dead);
-        for piece in between {
+        for piece in &between {
             bytes.found(piece.as_bytes());
         }
         let restart = bytes.found(last.as_bytes());
         let end = if last.is_empty() { [accepts; 256] } else { bytes.next[usize::from(restart)] };
         bytes.next.extend([end, [dead; 256]]);
-        Some(Self { next: of_codes(&bytes.next, symbols), start: 0, accepts })
+        let next = of_codes(&bytes.next, symbols);
+        let piece = between.first().copied().unwrap_or(last);
+        let sieve = (first.is_empty() && !piece.is_empty()).then(|| Sieve::new(&next, piece.len()));
+        Some(Self { next, start: 0, accepts, is_open: last.is_empty(), sieve })
     }
 
     /// Writes which of the wanted texts of a unit match, whose codes lie between `places`.
-    pub(super) fn test(&self, codes: &[u8], places: &[usize], wanted: &[u64], out: &mut [u64]) {
+    pub(super) fn test(
+        &self,
+        codes: &[u8],
+        places: &[usize],
+        wanted: &[u64],
+        found: &mut Found,
+        out: &mut [u64],
+    ) {
+        let is_dense = 4 * mask::count(wanted) >= places.len();
+        if let (true, Some(sieve), [first, .., end]) = (is_dense, &self.sieve, places)
+            && let Some(found) = sieve.places(&codes[*first..*end], found)
+        {
+            out.fill(0);
+            return self.test_at(codes, places, wanted, found, out);
+        }
+        self.test_all(codes, places, wanted, out);
+    }
+
+    /// The same, where texts leave the first state at the places that were `found` alone.
+    fn test_at(&self, codes: &[u8], places: &[usize], wanted: &[u64], found: &[u64], out: &mut [u64]) {
+        // What lies before `read` was read, or is not wanted.
+        let (mut row, mut read) = (0, places[0]);
+        basalt_kernels::mask::for_each(found, |place| {
+            let at = places[0] + place;
+            if at < read {
+                return;
+            }
+            while places[row + 1] <= at {
+                row += 1;
+            }
+            let end = places[row + 1];
+            if !mask::selects(Some(wanted), row) {
+                read = end;
+                return;
+            }
+            let mut state = self.start;
+            read = at;
+            for code in &codes[at..end] {
+                state = self.next[usize::from(state)][usize::from(*code)];
+                read += 1;
+                if state == self.start {
+                    return;
+                }
+                if state == self.accepts && self.is_open {
+                    break;
+                }
+            }
+            out[row / 64] |= u64::from(state == self.accepts) << (row % 64);
+            read = end;
+        });
+    }
+
+    fn test_all(&self, codes: &[u8], places: &[usize], wanted: &[u64], out: &mut [u64]) {
         out.fill(0);
         let (mut rows, mut ranges) = ([0; LANES], [const { 0..0 }; LANES]);
         let mut gathered = 0;
@@ -189,11 +251,20 @@ mod tests {
                 places.push(codes.len());
             }
             let wanted = [wanted & (u64::MAX >> (64 - texts.len()))];
-            let mut out = [u64::MAX];
-            automaton.test(&codes, &places, &wanted, &mut out);
+            let (mut at_places, mut all) = ([0], [u64::MAX]);
+            automaton.test_all(&codes, &places, &wanted, &mut all);
+            let mut found = Found::default();
+            // As many as there are.
+            let found = automaton.sieve.as_ref().map(|sieve| sieve.all(&codes, &mut found));
+            if let Some(found) = found {
+                automaton.test_at(&codes, &places, &wanted, found, &mut at_places);
+            }
             for (row, text) in texts.iter().enumerate() {
                 let expected = wanted[0] >> row & 1 == 1 && parsed.matches(text);
-                prop_assert_eq!(out[0] >> row & 1 == 1, expected, "{:?} LIKE {:?}", text, &pattern);
+                prop_assert_eq!(all[0] >> row & 1 == 1, expected, "{:?} LIKE {:?}", text, &pattern);
+                if found.is_some() {
+                    prop_assert_eq!(at_places[0] >> row & 1 == 1, expected, "{:?} LIKE {:?}", text, &pattern);
+                }
             }
         }
     }

@@ -18,6 +18,7 @@ use super::{
     automaton::Automaton,
     matcher::Batch,
     places::{PlaceBuilder, Places, UnitPlaces, end_of_places},
+    sieve::Found,
     symbols::{MAX_LENGTH, Symbols},
     trained::Trained,
 };
@@ -270,6 +271,7 @@ impl TextColumn for Column {
             _ => None,
         };
         let (mut unit_places, mut made): (UnitPlaces, _) = ([0; UNIT_ROWS + 1], Made::default());
+        let mut found = Found::default();
         out.fill(0);
         for first in (0..rows).step_by(UNIT_ROWS) {
             let n = (rows - first).min(UNIT_ROWS);
@@ -293,7 +295,7 @@ impl TextColumn for Column {
                 continue;
             }
             if let Some(automaton) = &automaton {
-                automaton.test(&self.codes, places, wanted, out);
+                automaton.test(&self.codes, places, wanted, &mut found, out);
                 continue;
             }
             made.clear();

@@ -8,6 +8,7 @@ mod matcher;
 mod numbers;
 mod places;
 mod raw;
+mod sieve;
 mod stats;
 mod symbols;
 mod trained;
