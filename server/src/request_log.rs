@@ -5,16 +5,19 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
+    hash::Hasher as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_core::table::{Commit, Table};
 use basalt_proto::v1::{self as pb, ErrorReason, batch::Rows, column::Values};
-use basalt_storage::DoneRequest;
+use basalt_storage::{DoneRequest, RowsDigest};
 use hashbrown::HashMap;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
+use twox_hash::XxHash3_64;
 
 use crate::{limits, status::RequestError};
 
@@ -24,7 +27,7 @@ type Key = (u64, String);
 /// A finished write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    digest: u64,
+    digest: RowsDigest,
     commit: Commit,
 }
 
@@ -131,7 +134,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// The rows are in.
-    pub(crate) fn done(mut self, digest: u64, commit: Commit) {
+    pub(crate) fn done(mut self, digest: RowsDigest, commit: Commit) {
         let Some(key) = self.key.take() else { return };
         let mut entries = self.request_log.lock();
         // Not there: the table was dropped meanwhile.
@@ -153,7 +156,7 @@ impl Drop for Ticket {
 
 impl Done {
     /// The commit of the first write, if this one had the same rows.
-    pub(crate) fn replay(&self, digest: u64) -> Result<Commit, RequestError> {
+    pub(crate) fn replay(&self, digest: RowsDigest) -> Result<Commit, RequestError> {
         if digest == self.digest {
             return Ok(self.commit);
         }
@@ -163,13 +166,27 @@ impl Done {
 }
 
 /// The digest of a write's columns and batches. It is the same in every build: the log of a table keeps it.
-#[derive(Debug)]
-pub(crate) struct Digest(Sha256);
+pub(crate) struct Digest(Hasher);
+
+enum Hasher {
+    Sha256(Box<Sha256>),
+    Xxh3(Box<XxHash3_64>),
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Digest").finish_non_exhaustive()
+    }
+}
 
 impl Digest {
-    /// Of a write of these columns; `replace_by` are those of the keys that it replaces, and `all` says that it replaces all.
-    pub(crate) fn new(columns: &[String], replace_by: &[String], all: bool) -> Self {
-        let mut digest = Self(Sha256::new());
+    /// Of a write of these columns; `replace_by` are those of the keys that it replaces, and `all` says that it replaces all. Of the
+    /// kind with which a finished write is known.
+    pub(crate) fn new(columns: &[String], replace_by: &[String], all: bool, known: &Known) -> Self {
+        let mut digest = Self(match known {
+            Known::Done(Done { digest: RowsDigest::Sha256(_), .. }) => Hasher::Sha256(Box::default()),
+            _ => Hasher::Xxh3(Box::new(XxHash3_64::new())),
+        });
         for names in [columns, replace_by] {
             digest.number(names.len() as u64);
             names.iter().for_each(|name| digest.bytes(name.as_bytes()));
@@ -197,9 +214,22 @@ impl Digest {
         }
     }
 
-    pub(crate) fn finish(self) -> u64 {
-        let digest = self.0.finalize();
-        digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    pub(crate) fn finish(self) -> RowsDigest {
+        match self.0 {
+            Hasher::Sha256(hasher) => {
+                let digest = hasher.finalize();
+                let first = digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte));
+                RowsDigest::Sha256(first)
+            }
+            Hasher::Xxh3(hasher) => RowsDigest::Xxh3(hasher.finish()),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            Hasher::Sha256(hasher) => hasher.update(bytes),
+            Hasher::Xxh3(hasher) => hasher.write(bytes),
+        }
     }
 
     fn column(&mut self, column: &pb::Column) {
@@ -243,17 +273,17 @@ impl Digest {
             for (to, value) in block.iter_mut().zip(values) {
                 *to = bytes(*value);
             }
-            self.0.update(block[..values.len()].as_flattened());
+            self.update(block[..values.len()].as_flattened());
         }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.0.update(bytes);
+        self.update(bytes);
     }
 
     fn number(&mut self, number: u64) {
-        self.0.update(number.to_le_bytes());
+        self.update(&number.to_le_bytes());
     }
 }
 
@@ -288,10 +318,10 @@ mod tests {
         drop(ticket(&request_log, &b, "x"));
         drop(running);
 
-        ticket(&request_log, &a, "x").done(7, COMMIT);
+        ticket(&request_log, &a, "x").done(RowsDigest::Xxh3(7), COMMIT);
         let Known::Done(done) = request_log.open(&a, "x").unwrap() else { panic!("it is done") };
-        assert_eq!(done.replay(7).unwrap(), COMMIT);
-        assert_eq!(done.replay(8).unwrap_err().reason(), "REQUEST_ID_REUSED");
+        assert_eq!(done.replay(RowsDigest::Xxh3(7)).unwrap(), COMMIT);
+        assert_eq!(done.replay(RowsDigest::Xxh3(8)).unwrap_err().reason(), "REQUEST_ID_REUSED");
         assert_eq!(request_log.open(&a, &"x".repeat(129)).unwrap_err().reason(), "PROTOCOL");
     }
 
@@ -301,26 +331,44 @@ mod tests {
         let request_log = Arc::new(RequestLog::new(2, Duration::from_secs(60)));
         let a = table(&catalog, "a");
         for id in ["1", "2", "3"] {
-            ticket(&request_log, &a, id).done(0, COMMIT);
+            ticket(&request_log, &a, id).done(RowsDigest::Xxh3(0), COMMIT);
         }
         assert_eq!(request_log.lock().by_key.len(), 2);
         drop(ticket(&request_log, &a, "1"));
 
         let late = ticket(&request_log, &a, "4");
         request_log.forget(&a);
-        late.done(0, COMMIT);
+        late.done(RowsDigest::Xxh3(0), COMMIT);
         assert!(request_log.lock().by_key.is_empty());
 
         let brief = Arc::new(RequestLog::new(2, Duration::ZERO));
-        ticket(&brief, &a, "1").done(0, COMMIT);
+        ticket(&brief, &a, "1").done(RowsDigest::Xxh3(0), COMMIT);
         drop(ticket(&brief, &a, "1"));
+    }
+
+    /// A write that is known by a digest.
+    fn known(digest: RowsDigest) -> Known {
+        Known::Done(Done { digest, commit: COMMIT })
+    }
+
+    #[test]
+    fn a_retry_has_the_digest_that_the_write_is_known_by() {
+        let digest = |known: &Known| Digest::new(&["a".to_owned()], &[], true, known).finish();
+        assert_eq!(digest(&known(RowsDigest::Sha256(0))), RowsDigest::Sha256(0x14c3_98af_b2f3_7ca2));
+        assert!(matches!(digest(&known(RowsDigest::Xxh3(0))), RowsDigest::Xxh3(_)));
     }
 
     #[test]
     fn digests_tell_rows_apart() {
+        for kind in [RowsDigest::Sha256, RowsDigest::Xxh3] {
+            rows_are_told_apart(&known(kind(0)));
+        }
+    }
+
+    fn rows_are_told_apart(known: &Known) {
         let digest = |columns: &[&str], values: &[i64], validity: &[u8]| {
             let columns: Vec<_> = columns.iter().map(ToString::to_string).collect();
-            let mut digest = Digest::new(&columns, &[], false);
+            let mut digest = Digest::new(&columns, &[], false, known);
             let values = Values::Int64s(pb::Int64s { values: values.to_vec() });
             let column = pb::Column { validity: validity.to_vec(), values: Some(values) };
             digest.batch(Some(&Rows::Columns(pb::RecordBatch { rows: 2, columns: vec![column] })));
@@ -337,13 +385,13 @@ mod tests {
     #[test]
     fn digests_are_those_of_one_value_after_the_other() {
         let values: Vec<i64> = (0..2000).map(|i| i * i - 7).collect();
-        let mut digest = Digest::new(&["a".to_owned()], &[], false);
+        let mut digest = Digest::new(&["a".to_owned()], &[], false, &known(RowsDigest::Xxh3(0)));
         let column = pb::Column {
             validity: Vec::new(),
             values: Some(Values::Int64s(pb::Int64s { values: values.clone() })),
         };
         digest.batch(Some(&Rows::Columns(pb::RecordBatch { rows: 2000, columns: vec![column] })));
-        let mut expected = Digest::new(&["a".to_owned()], &[], false);
+        let mut expected = Digest::new(&["a".to_owned()], &[], false, &known(RowsDigest::Xxh3(0)));
         for number in [2, 2000, 1, 0, 3, 2000] {
             expected.number(number);
         }

@@ -10,6 +10,7 @@ use basalt_core::{
     table::{Appender, Table},
 };
 use basalt_proto::v1 as pb;
+use basalt_storage::RowsDigest;
 use prost::Message as _;
 
 use crate::{
@@ -74,8 +75,9 @@ impl Write {
         let identity = match open.request_id.as_str() {
             "" => None,
             id => {
-                let digest = Digest::new(&open.columns, &open.replace_by, open.replace_all);
-                Some(Identity { id: id.to_owned(), digest, known: state.request_log.open(&table, id)? })
+                let known = state.request_log.open(&table, id)?;
+                let digest = Digest::new(&open.columns, &open.replace_by, open.replace_all, &known);
+                Some(Identity { id: id.to_owned(), digest, known })
             }
         };
         let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
@@ -237,7 +239,7 @@ impl Write {
             self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
         let Self { state, appender, writing, replaces, identity, held, rows, .. } = self;
-        let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
+        let (request, ticket): (_, Option<(RowsDigest, Ticket)>) = match identity {
             Some(Identity { digest, known: Known::Done(first), .. }) => {
                 let commit = first.replay(digest.finish())?;
                 let (version, rows) = (commit.version, commit.rows);

@@ -46,7 +46,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, Deletes, Request, Store, TableState, retention_properties};
+use basalt_storage::{CatalogLog, Deletes, Request, RowsDigest, Store, TableState, retention_properties};
 
 use futures_util::future::join_all;
 use tokio::{
@@ -581,6 +581,6 @@ fn in_memory_only(name: &str) -> RequestError {
 }
 
 /// The request of a write that has an id.
-pub(crate) fn request(id: &str, digest: u64, rows: u64) -> Request {
+pub(crate) fn request(id: &str, digest: RowsDigest, rows: u64) -> Request {
     Request { id: id.to_owned(), digest, rows }
 }

@@ -45,7 +45,7 @@ pub(crate) use protocol::features;
 use replay::Replay;
 pub(crate) use same::EntryDigest;
 use same::Looked;
-pub use state::{DoneRequest, Request, TableState};
+pub use state::{DoneRequest, Request, RowsDigest, TableState};
 
 use crate::{
     data::{self, digest::Seen},

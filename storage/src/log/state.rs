@@ -28,27 +28,46 @@ pub struct Request {
     /// The client's id.
     pub id: String,
     /// A digest of its rows.
-    pub digest: u64,
+    pub digest: RowsDigest,
     /// Its rows.
     pub rows: u64,
 }
 
+/// A digest of a write's rows, by its kind: the log keeps it, and a retry may come to a later version of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsDigest {
+    /// The first eight bytes of SHA-256, which it was at first.
+    Sha256(u64),
+    /// XXH3 of 64 bits.
+    Xxh3(u64),
+}
+
 impl Request {
-    const PREFIX: &str = "basalt.request:";
+    /// Of writes with each kind of digest.
+    const PREFIXES: [(&str, fn(u64) -> RowsDigest); 2] =
+        [("basalt.request:", RowsDigest::Sha256), ("basalt.write:", RowsDigest::Xxh3)];
 
     pub(crate) fn to_txn(&self, version: u64, now: i64) -> Txn {
-        let app_id = format!("{}{version}:{}:{}", Self::PREFIX, self.rows, self.id);
-        Txn { app_id, version: self.digest.cast_signed(), last_updated: Some(now) }
+        let [(sha256, _), (xxh3, _)] = Self::PREFIXES;
+        let (prefix, digest) = match self.digest {
+            RowsDigest::Sha256(digest) => (sha256, digest),
+            RowsDigest::Xxh3(digest) => (xxh3, digest),
+        };
+        let app_id = format!("{prefix}{version}:{}:{}", self.rows, self.id);
+        Txn { app_id, version: digest.cast_signed(), last_updated: Some(now) }
     }
 
     /// What a transaction says; `Err` when it is one of these and cannot be read, `Ok(None)` when it is another's.
     pub(super) fn of(txn: &Txn) -> std::result::Result<Option<DoneRequest>, String> {
-        let Some(written) = txn.app_id.strip_prefix(Self::PREFIX) else { return Ok(None) };
+        let written = |(prefix, of): (&str, fn(u64) -> RowsDigest)| {
+            txn.app_id.strip_prefix(prefix).map(|written| (written, of))
+        };
+        let Some((written, of)) = Self::PREFIXES.into_iter().find_map(written) else { return Ok(None) };
         let done = || {
             let mut parts = written.splitn(3, ':');
             let (version, rows, id) =
                 (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-            let request = Self { id: id.to_owned(), digest: txn.version.cast_unsigned(), rows };
+            let request = Self { id: id.to_owned(), digest: of(txn.version.cast_unsigned()), rows };
             // Default: a writer that leaves the time out makes it the oldest.
             Some(DoneRequest { request, version, at_millis: txn.last_updated.unwrap_or(0) })
         };

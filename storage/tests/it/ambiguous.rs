@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use basalt_storage::{Change, CommitError, Request, Store, TableLog, TableState};
+use basalt_storage::{Change, CommitError, Request, RowsDigest, Store, TableLog, TableState};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
@@ -32,7 +32,10 @@ fn heal(flaky: &Flaky) {
 /// One attempt after the other, as a server makes them.
 async fn write(log: &TableLog, state: &mut Arc<TableState>, n: i64, id: Option<&str>) -> Told {
     let file = log.write_data(&schema(), vec![batch([n])]).await.unwrap();
-    let requests = id.map(|id| Request { id: id.to_owned(), digest: 1, rows: 1 }).into_iter().collect();
+    let requests = id
+        .map(|id| Request { id: id.to_owned(), digest: RowsDigest::Xxh3(1), rows: 1 })
+        .into_iter()
+        .collect();
     let change = Change { add: vec![file], requests, ..Change::default() };
     for _ in 0..100 {
         if id.is_some_and(|id| state.request(id).is_some()) {

@@ -11,8 +11,8 @@ use basalt_core::{
     table::Retention,
 };
 use basalt_storage::{
-    Alteration, Change, CommitError, FIRST_FOREIGN_FRAGMENT, Operation, Request, StorageError, Store,
-    TableLog, TableState, retention_properties,
+    Alteration, Change, CommitError, FIRST_FOREIGN_FRAGMENT, Operation, Request, RowsDigest, StorageError,
+    Store, TableLog, TableState, retention_properties,
 };
 
 use crate::support::{append, batch, commit, numbers, schema, shown, table};
@@ -47,7 +47,7 @@ async fn a_checkpoint_says_what_the_replay_says() {
     let store = Store::in_memory();
     let (log, mut state) = table(&store).await;
     for i in 0..70 {
-        let request = Request { id: format!("a:b {i}"), digest: u64::MAX - i, rows: 2 };
+        let request = Request { id: format!("a:b {i}"), digest: RowsDigest::Xxh3(u64::MAX - i), rows: 2 };
         let file = log.write_data(&schema(), vec![batch([i as i64, -(i as i64)])]).await.unwrap();
         let mut change = Change {
             add: vec![file.with_encoded_bytes(i)],
