@@ -4,7 +4,7 @@
 use std::{hash::Hash, sync::Arc};
 
 use arrow_array::{
-    Array as _, ArrayRef, BooleanArray, Float32Array, Float64Array,
+    Array as _, ArrayRef, BooleanArray, Float32Array, Float64Array, ListArray,
     cast::AsArray as _,
     types::{Float32Type, Float64Type},
 };
@@ -21,25 +21,29 @@ use datafusion::{
 use crate::around::Call;
 
 /// The functions of DataFusion that make it of numbers.
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 24] = [
     "acos",
     "acosh",
+    "array_add",
+    "array_avg",
+    "array_distance",
+    "array_normalize",
+    "array_product",
+    "array_scale",
+    "array_subtract",
+    "array_sum",
     "asin",
     "atanh",
     "cos",
+    "cosine_distance",
     "cot",
     "inner_product",
-    "array_distance",
-    "cosine_distance",
-    "exp",
     "ln",
     "log",
     "log10",
     "log2",
-    "nanvl",
     "power",
     "sin",
-    "sinh",
     "sqrt",
     "tan",
 ];
@@ -78,6 +82,10 @@ pub(crate) fn of_array(array: ArrayRef) -> ArrayRef {
                 false => array,
             }
         }
+        DataType::List(item) if item.data_type().is_floating() => {
+            let (item, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
+            Arc::new(ListArray::new(item, offsets, of_array(values), nulls))
+        }
         _ => array,
     }
 }
@@ -87,6 +95,10 @@ pub(crate) fn of_scalar(value: ScalarValue) -> ScalarValue {
     match value {
         ScalarValue::Float64(Some(value)) => ScalarValue::Float64(Some(one(value))),
         ScalarValue::Float32(Some(value)) if value.is_nan() => ScalarValue::Float32(Some(f32::NAN)),
+        ScalarValue::List(list) => match of_array(list.clone()).as_list_opt::<i32>() {
+            Some(one) => ScalarValue::List(Arc::new(one.clone())),
+            None => ScalarValue::List(list),
+        },
         other => other,
     }
 }
