@@ -194,9 +194,13 @@ impl Stored {
 
     /// Encodes rows for memory and for their file at the same time, and writes the file.
     pub(super) async fn write_rows(&self, rows: RowBuffer) -> Result<NewFragment, RequestError> {
-        let _permit = self.shared.files.acquire().await;
         let schema = Arc::clone(self.table.schema());
         let is_small = rows.rows() < PARALLEL_ROWS && rows.bytes() <= limits::SMALL_FRAGMENT_BYTES;
+        // A few rows take no memory to speak of, and do not wait for the fragments of large writes.
+        let _permit = match is_small {
+            true => None,
+            false => self.shared.files.acquire().await.ok(),
+        };
         let class = Class::of_write(rows.rows() as u64);
         let state = self.state();
         let encode = move || {
@@ -532,5 +536,31 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
         let Some(stored) = stored.upgrade() else { return };
         until = Instant::now() + stored.pace(delay);
         stored.commit_group(group).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+    use basalt_core::schema::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::{Config, state::State};
+
+    #[tokio::test]
+    async fn a_few_rows_do_not_wait_for_the_fragments_of_large_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
+        let state = State::new(environment::process(), &config, None).unwrap();
+        state.tables.load().await.unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let _all = state.tables.shared.files.acquire_many(limits::FILE_WRITES as u32).await.unwrap();
+        let mut appender = Appender::new(state.catalog.get("t").unwrap(), &[]).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
+        let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
+        let written = tokio::time::timeout(Duration::from_secs(20), state.tables.write(rows)).await;
+        assert_eq!(written.unwrap().unwrap().commit.rows, 2);
     }
 }
