@@ -1,7 +1,7 @@
 //! One client's connection: what it may hold at once, and how it is closed.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     /// Answers that were given up unread and whose last message it still has to take.
     abandoned: AtomicUsize,
     activity: Mutex<Activity>,
+    /// By the name that it gave, and the number that it has for its client.
+    client: OnceLock<(String, i32)>,
     leave: CancellationToken,
     close: CancellationToken,
 }
@@ -56,6 +58,7 @@ impl Connection {
             pause: Mutex::new(None),
             abandoned: AtomicUsize::new(0),
             activity: Mutex::new(Activity { requests: 0, last: Instant::now(), is_leaving: false }),
+            client: OnceLock::new(),
             leave: CancellationToken::new(),
             close: CancellationToken::new(),
         })
@@ -64,6 +67,18 @@ impl Connection {
     /// No other connection of this process has it.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Its client has said who it is.
+    #[cfg(feature = "sql")]
+    pub(crate) fn is_of(&self, user: &str, number: i32) {
+        self.client.get_or_init(|| (user.to_owned(), number));
+    }
+
+    /// By the name that it gave, and the number that it has for its client.
+    #[cfg(feature = "sql")]
+    pub(crate) fn client(&self) -> Option<&(String, i32)> {
+        self.client.get()
     }
 
     /// A query comes, which is counted until its answer begins.

@@ -14,7 +14,7 @@ use futures_util::stream::BoxStream;
 use crate::{
     distributed::Nodes,
     error::{Error, Result},
-    system::{ServerRow, ServerTable},
+    system::{Client, ServerRow, ServerTable},
 };
 
 /// The bytes of rows, which are waited for. An end that comes too early is an error, not the end.
@@ -140,6 +140,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// There is none of this id, or it is not for this caller to stop.
     async fn cancel(&self, _id: &str) -> Result<()> {
         Err(Error::unsupported("CANCEL QUERY here"))
+    }
+
+    /// Who has connected, where the door knows.
+    fn client(&self) -> Option<Client> {
+        None
     }
 
     /// The nodes that may run tasks of the statement; `None`: there is this one alone.

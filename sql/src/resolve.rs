@@ -282,6 +282,11 @@ pub(crate) async fn resolve(
             let rewritten = rewrite(*statement, &name, table.schema(), open)?;
             Ok(Resolved::Write(session, Box::new(rewritten), table))
         }
+    if let Some(client) = request.catalog.client() {
+        for function in system::functions_of_client(&client, &request.sql) {
+            session.register_udf(Arc::new(function))?;
+        }
+    }
         (Statement::Statement(statement), None) => match *statement {
             ast::Statement::CreateTable(mut create) => match create.query.take() {
                 Some(query) => Ok(Resolved::CreateAs(session, Box::new(create), query, parsed.headings)),

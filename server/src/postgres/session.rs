@@ -148,7 +148,11 @@ impl Session {
                 shared,
                 wire,
                 caller,
-                connection: Connection::new(),
+                connection: {
+                    let connection = Connection::new();
+                    connection.is_of(settings.user(), key.number);
+                    connection
+                },
                 key,
                 settings,
                 transaction: Transaction::default(),

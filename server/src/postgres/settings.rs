@@ -25,6 +25,11 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// Who has connected.
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
     pub(super) fn new(user: &str, timeout: Duration) -> Self {
         Self { user: user.to_owned(), timeout, changed: BTreeMap::new(), first: BTreeMap::new() }
     }

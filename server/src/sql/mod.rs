@@ -34,7 +34,7 @@ use basalt_sql::{
     Alteration, Answers, Catalog, Change, Error, Identity, Input, NewTable, Rows, Sink, Table, Writer,
     Written, async_trait,
     distributed::Nodes,
-    system::{ServerRow, ServerTable},
+    system::{Client, ServerRow, ServerTable},
 };
 use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
@@ -43,6 +43,7 @@ use crate::{
     Config,
     access::{Action, Caller, Object},
     class::Class,
+    connection::Connection,
     coordinator::{Pinned, Reach, fresh},
     limits,
     long_threads::lower_priority,
@@ -87,6 +88,8 @@ struct Asker {
     /// The connection, which has its share of the places for writes.
     connection: u64,
     /// What it writes is committed with the rest of this.
+    /// Who has connected, where the door knows.
+    client: Option<Client>,
     transaction: Option<Arc<Transaction>>,
     /// Its turn among all that runs.
     turn: Option<Arc<Turn>>,
@@ -118,14 +121,20 @@ impl Tables {
     /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
     pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let reach = Arc::new(Reach::new(Arc::clone(&state), caller, deadline, control.clone()));
-        let asker = Asker { caller: caller.clone(), connection: 0, transaction: None, turn: None };
+        let asker =
+            Asker { caller: caller.clone(), connection: 0, client: None, transaction: None, turn: None };
         let (copying, runtime, done) = (Copying::default(), Handle::current(), Arc::default());
         Self { state, reach, asker, copying, control, deadline, runtime, done }
     }
 
     /// The same for a connection that may have a transaction open.
-    pub(crate) fn of_connection(self, connection: u64, transaction: Option<Arc<Transaction>>) -> Self {
-        Self { asker: Asker { connection, transaction, ..self.asker }, ..self }
+    pub(crate) fn of_connection(
+        self,
+        connection: &Connection,
+        transaction: Option<Arc<Transaction>>,
+    ) -> Self {
+        let client = connection.client().map(|(user, number)| Client { user: user.clone(), number: *number });
+        Self { asker: Asker { connection: connection.id(), client, transaction, ..self.asker }, ..self }
     }
 
     /// The same for a client that may send or take rows of COPY.
@@ -280,6 +289,10 @@ impl Catalog for Tables {
     async fn cancel(&self, id: &str) -> basalt_sql::Result<()> {
         self.state.queries.cancel(&self.asker.caller, id).map_err(carried)
     }
+    fn client(&self) -> Option<Client> {
+        self.asker.client.clone()
+    }
+
 
     fn failed(&self, error: &Error) {
         let _entered = Entered::new(self.reach.trace());

@@ -91,7 +91,7 @@ impl Statement<'_> {
         let turn = Arc::new(turn);
         let _turn = GiveBack(Arc::clone(&turn));
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
-        let tables = tables.of_connection(self.connection.id(), transaction).in_turn(&turn);
+        let tables = tables.of_connection(self.connection, transaction).in_turn(&turn);
         let tables = Arc::new(tables.copying(copying));
         let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let step = trace::step("plan");
@@ -117,7 +117,7 @@ impl Statement<'_> {
         let control = state.control_of(self.caller);
         let stop = StopOnDrop::new(&control);
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
-        let tables = Arc::new(tables.in_turn(&turn));
+        let tables = Arc::new(tables.of_connection(self.connection, None).in_turn(&turn));
         let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let described = async { state.sql.describe(request).await.map_err(error) };
         stop.until(deadline, described).await?

@@ -9,6 +9,7 @@
 //!
 //! A table's number (`oid`) is a hash of its name, so that all nodes give it the same one, now and after a restart.
 
+mod client;
 mod empty;
 mod functions;
 mod rewrite;
@@ -25,6 +26,8 @@ use std::{
 use datafusion::{datasource::TableProvider, logical_expr::ScalarUDF};
 use futures_util::future::{BoxFuture, join_all};
 
+pub use client::Client;
+pub(crate) use client::functions_of_client;
 pub(crate) use functions::{all as functions, of_names};
 pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
@@ -171,7 +174,10 @@ pub(crate) async fn providers(
     }
     let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
     let numbers = Numbers::new(&all);
-    let known = rows::Known { tables: known, views, pinned: &pinned, of_views: &of_views, numbers: &numbers };
+    let client = request.catalog.client();
+    let user = client.as_ref().map(|client| client.user.as_str());
+    let known =
+        rows::Known { tables: known, views, pinned: &pinned, of_views: &of_views, numbers: &numbers, user };
     let mut providers = BTreeMap::new();
     for table in named {
         let rows = match ServerTable::of(table) {

@@ -15,6 +15,7 @@ use crate::{catalog::Table, views::Views};
 
 /// Numbers of what there is one of.
 const OWNER_NUMBER: i64 = 10;
+const USER_NUMBER: i64 = 11;
 const DATABASE_NUMBER: i64 = 5;
 const HEAP: i64 = 2;
 const SCHEMAS: [(&str, i64); 3] = [("pg_catalog", 11), (SCHEMA, 2200), ("information_schema", 13_000)];
@@ -26,6 +27,8 @@ pub(super) struct Known<'a> {
     pub(super) of_views: &'a HashMap<String, Schema>,
     pub(super) pinned: &'a HashMap<String, Arc<dyn Table>>,
     pub(super) numbers: &'a Numbers,
+    /// Who has connected, where the door knows.
+    pub(super) user: Option<&'a str>,
 }
 
 /// A table, of users or virtual.
@@ -113,15 +116,8 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
         "pg_catalog.pg_attribute" => known.all().iter().flat_map(attributes).collect(),
         "pg_catalog.pg_type" => TYPES.iter().map(|(of, category)| pg_type(of, category)).collect(),
         "pg_catalog.pg_database" => vec![database()],
-        "pg_catalog.pg_roles" => vec![role()],
-        "pg_catalog.pg_user" => vec![vec![
-            ("usename", OWNER.into()),
-            ("usesysid", int(OWNER_NUMBER)),
-            ("usecreatedb", Value::Bool(false)),
-            ("usesuper", Value::Bool(false)),
-            ("userepl", Value::Bool(false)),
-            ("usebypassrls", Value::Bool(false)),
-        ]],
+        "pg_catalog.pg_roles" => users(known).map(|(number, name)| role(number, name)).collect(),
+        "pg_catalog.pg_user" => users(known).map(|(number, name)| pg_user(number, name)).collect(),
         "pg_catalog.pg_tablespace" => {
             vec![vec![("oid", int(1663)), ("spcname", "pg_default".into()), ("spcowner", int(OWNER_NUMBER))]]
         }
@@ -280,10 +276,27 @@ fn database() -> Row {
     ]
 }
 
-fn role() -> Row {
+/// Who owns all there is, and who has connected: tools look for themselves among the roles.
+fn users<'a>(known: &Known<'a>) -> impl Iterator<Item = (i64, &'a str)> {
+    let user = known.user.filter(|user| *user != OWNER);
+    std::iter::once((OWNER_NUMBER, OWNER)).chain(user.map(|user| (USER_NUMBER, user)))
+}
+
+fn pg_user(number: i64, name: &str) -> Row {
+    vec![
+        ("usename", name.into()),
+        ("usesysid", int(number)),
+        ("usecreatedb", Value::Bool(false)),
+        ("usesuper", Value::Bool(false)),
+        ("userepl", Value::Bool(false)),
+        ("usebypassrls", Value::Bool(false)),
+    ]
+}
+
+fn role(number: i64, name: &str) -> Row {
     let yes = ["rolinherit", "rolcanlogin"].map(|name| (name, Value::Bool(true)));
     let no = ["rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"];
-    let mut row: Row = vec![("oid", int(OWNER_NUMBER)), ("rolname", OWNER.into()), ("rolconnlimit", int(-1))];
+    let mut row: Row = vec![("oid", int(number)), ("rolname", name.into()), ("rolconnlimit", int(-1))];
     row.extend(yes);
     row.extend(no.map(|name| (name, Value::Bool(false))));
     row
