@@ -88,6 +88,13 @@ impl Appender {
         self.pending.bytes() + self.done.iter().map(FragmentData::bytes).sum::<usize>()
     }
 
+    /// Whether so many rows of so many bytes make no fragment full.
+    pub fn has_room(&self, rows: usize, bytes: usize) -> bool {
+        // What grows doubles.
+        let grown = self.pending.bytes().saturating_mul(2).saturating_add(bytes.saturating_mul(8));
+        self.pending.rows() + rows < FRAGMENT_ROWS && grown < self.most
+    }
+
     /// The table's fields in the order of a batch's columns.
     pub fn batch_fields(&self) -> Vec<&Field> {
         let mut fields: Vec<_> = self

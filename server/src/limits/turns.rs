@@ -11,6 +11,10 @@ pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
 pub const SHORT_WRITE_ROWS: u64 = 4096;
 /// See [`SHORT_WRITE_ROWS`].
 pub const SHORT_BATCH_BYTES: usize = 64 << 10;
+/// Rows of a statement, at most, that are taken in where the statement runs: the way to a pool takes longer.
+pub const LITTLE_WRITE_ROWS: usize = 256;
+/// Bytes of them.
+pub const LITTLE_WRITE_BYTES: usize = 64 << 10;
 /// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
 /// processor, such a thread gets about a third of what one of the others gets. Less would hardly let others wake up
 /// sooner, and would leave long queries little beside other processes.

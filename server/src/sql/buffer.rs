@@ -107,15 +107,21 @@ impl Buffer {
         self.appender.check(&batch)?;
         let bytes = batch.get_array_memory_size() as u64;
         self.hold(bytes).await?;
+        let is_little = self.is_little(&batch);
         let class = Class::of_write(self.appender.rows() + batch.num_rows() as u64);
         let (cpu, mut rows) = (Arc::clone(&self.state.cpu), VecDeque::from([batch]));
         loop {
-            let next = move || {
-                let full = self.fill(&mut rows)?;
-                Ok::<_, RequestError>((self, rows, full))
+            let full = if is_little {
+                self.fill(&mut rows)?
+            } else {
+                let next = move || {
+                    let full = self.fill(&mut rows)?;
+                    Ok::<_, RequestError>((self, rows, full))
+                };
+                let full;
+                (self, rows, full) = cpu.run_as(class, next).await??;
+                full
             };
-            let full;
-            (self, rows, full) = cpu.run_as(class, next).await??;
             let Some(fragment) = full else { break };
             let beside = self.beside() + bytes;
             if let Some(writing) = &mut self.writing {
@@ -124,6 +130,15 @@ impl Buffer {
         }
         self.hold(0).await?;
         Ok(self)
+    }
+
+    /// Whether rows are so few that they are taken in on any thread, and make no fragment full: in a pool they would stand
+    /// behind whole fragments of other writes.
+    fn is_little(&self, batch: &RecordBatch) -> bool {
+        let (rows, bytes) = (batch.num_rows(), batch.get_array_memory_size());
+        rows <= limits::LITTLE_WRITE_ROWS
+            && bytes <= limits::LITTLE_WRITE_BYTES
+            && self.appender.has_room(rows, bytes)
     }
 
     /// Takes rows in until there are none left, or a fragment is full that is to be written.

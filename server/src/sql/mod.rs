@@ -36,7 +36,7 @@ use basalt_sql::{
     distributed::Nodes,
     system::{Client, ServerRow, ServerTable},
 };
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
@@ -47,6 +47,7 @@ use crate::{
     coordinator::{Pinned, Reach, fresh},
     limits,
     long_threads::lower_priority,
+    panics::caught_async,
     state::State,
     status::{RequestError, Result},
     trace::{self, Entered},
@@ -87,9 +88,9 @@ struct Asker {
     caller: Caller,
     /// The connection, which has its share of the places for writes.
     connection: u64,
-    /// What it writes is committed with the rest of this.
     /// Who has connected, where the door knows.
     client: Option<Client>,
+    /// What it writes is committed with the rest of this.
     transaction: Option<Arc<Transaction>>,
     /// Its turn among all that runs.
     turn: Option<Arc<Turn>>,
@@ -168,12 +169,23 @@ impl Tables {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> basalt_sql::Result<T> {
-        let done = self
-            .runtime
-            .spawn(trace::scope(self.reach.trace(), work))
-            .await
-            .unwrap_or_else(|_| Err(RequestError::internal()));
-        done.map_err(carried)
+        on(&self.runtime, trace::scope(self.reach.trace(), work)).await.map_err(carried)
+    }
+}
+
+/// Does work of a runtime. What waits for nothing is done here: the way to another thread and back takes longer.
+async fn on<T: Send + 'static>(
+    runtime: &Handle,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let mut work = Box::pin(caught_async(work));
+    let begun = {
+        let _entered = runtime.enter();
+        work.as_mut().now_or_never()
+    };
+    match begun {
+        Some(done) => done,
+        None => runtime.spawn(work).await.unwrap_or_else(|_| Err(RequestError::internal())),
     }
 }
 
@@ -277,6 +289,10 @@ impl Catalog for Tables {
         self.remove_view(name, if_exists).await
     }
 
+    fn client(&self) -> Option<Client> {
+        self.asker.client.clone()
+    }
+
     fn nodes(&self) -> Option<Arc<dyn Nodes>> {
         self.state.cluster.as_ref()?;
         Some(Arc::new(tasks::Others::new(&self.reach, self.deadline, self.runtime.clone())))
@@ -289,10 +305,6 @@ impl Catalog for Tables {
     async fn cancel(&self, id: &str) -> basalt_sql::Result<()> {
         self.state.queries.cancel(&self.asker.caller, id).map_err(carried)
     }
-    fn client(&self) -> Option<Client> {
-        self.asker.client.clone()
-    }
-
 
     fn failed(&self, error: &Error) {
         let _entered = Entered::new(self.reach.trace());

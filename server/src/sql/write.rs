@@ -12,6 +12,7 @@ use super::{
     buffer::{Buffer, Counts},
     carried,
     define::Made,
+    on,
 };
 use crate::{
     access::{Action, Object},
@@ -106,8 +107,7 @@ impl RowsWriter {
         step: impl FnOnce(Buffer) -> futures_util::future::BoxFuture<'static, Result<Buffer>>,
     ) -> basalt_sql::Result<()> {
         let buffer = self.buffer.take().ok_or_else(|| carried(RequestError::internal()))?;
-        let done = self.runtime.spawn(trace::carried(caught_async(step(buffer)))).await;
-        self.buffer = Some(done.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)?);
+        self.buffer = Some(on(&self.runtime, trace::carried(step(buffer))).await.map_err(carried)?);
         Ok(())
     }
 }
