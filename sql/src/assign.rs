@@ -39,6 +39,18 @@ impl Rows {
         Self { own, ..self }
     }
 
+    /// The columns of the table that what comes goes to, in the order in which it comes.
+    pub(crate) fn columns(&self) -> Vec<usize> {
+        let mut columns: Vec<_> = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter_map(|(column, source)| Some(((*source)?, column)))
+            .collect();
+        columns.sort_unstable();
+        columns.into_iter().map(|(_, column)| column).collect()
+    }
+
     /// Fails where a type has no way into its column, before a row is there.
     pub(crate) fn check(&self, given: &SchemaRef) -> Result<()> {
         for (field, source) in self.schema.fields().iter().zip(&self.sources) {
@@ -52,9 +64,23 @@ impl Rows {
     }
 
     pub(crate) fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
+        let column = |field: &Field, source| assigned(batch.column(source), field, source < self.own);
+        self.made(batch.num_rows(), column)
+    }
+
+    /// Values of the statement as a column has them.
+    pub(crate) fn assigned(&self, values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+        assigned(values, field, false)
+    }
+
+    /// Rows of what is made of each place where their values come from.
+    pub(crate) fn made(
+        &self,
+        rows: usize,
+        column: impl Fn(&Field, usize) -> Result<ArrayRef>,
+    ) -> Result<RecordBatch> {
         let columns = self.schema.fields().iter().zip(&self.sources).map(|(field, source)| match source {
-            Some(source) => assigned(batch.column(*source), field, *source < self.own),
+            Some(source) => column(field, *source),
             None => Ok(new_null_array(&field.data_type.to_arrow(), rows)),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;

@@ -66,6 +66,10 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
             let taken = takes(&session, query, command, &Headings::default()).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
+        Resolved::Rows(effect, rows, table) => {
+            let parameters = rows.parameters(table.schema(), &effect.columns());
+            Ok(Description { parameters, ..described(command, affected_schema()) })
+        }
         Resolved::CreateAs(session, _, query, _) => {
             let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
             let taken = takes(&session, query, command, &Headings::default()).await?;

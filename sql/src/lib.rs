@@ -53,6 +53,7 @@ mod lambdas;
 mod light;
 pub mod limits;
 mod lists;
+mod literal_rows;
 mod located;
 mod logical;
 mod made;

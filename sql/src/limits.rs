@@ -60,6 +60,8 @@ pub const NAME_BYTES: usize = 256;
 pub(crate) const MERGE_BYTES: usize = (1 << 20) + 1;
 /// Rows that COPY reads from a file at once.
 pub const COPY_ROWS: usize = 8192;
+/// Rows of an INSERT that are made at once, where they are constants.
+pub const INSERTED_ROWS: usize = 8192;
 /// Bytes of so many rows of a CSV file.
 pub const COPY_BATCH_BYTES: usize = 64 << 20;
 /// Bytes of texts after which COPY takes fewer rows at once.

@@ -33,6 +33,8 @@ use crate::{
     given::parameter,
     headings::Headings,
     limits,
+    literal_rows::LiteralRows,
+    script,
     syntax::{OF_NESTED_JOINS, SYNTAX, Syntax},
     system,
 };
@@ -86,6 +88,8 @@ pub(crate) struct Parsed {
     /// By the name that stands for each in the statement.
     pub(crate) tables: BTreeMap<String, Named>,
     pub(crate) headings: Headings,
+    /// Those of an INSERT that needs no planner; the statement has them no longer.
+    pub(crate) rows: Option<LiteralRows>,
     /// What was asked for are the columns of this query.
     pub(crate) describes: bool,
 }
@@ -153,6 +157,7 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         if let Statement::Reset(reset) = statement {
+        let rows = LiteralRows::take(inner, parameters);
             statement = Statement::Statement(Box::new(ast::Statement::Reset(as_parsed(reset))));
         }
         let describes = describe::only_query(&mut statement);
@@ -180,7 +185,7 @@ impl Text {
         }
         let mut tables = BTreeMap::new();
         let references = match named_in(&statement) {
-            None => return Ok(Parsed { statement, tables, headings, describes }),
+            None => return Ok(Parsed { statement, tables, headings, rows, describes }),
             Some(part) => resolve_table_references(&part, false)?.0,
         };
         for reference in references {
@@ -197,7 +202,7 @@ impl Text {
             let of = named.get(&table).cloned().unwrap_or_else(|| at_version(&table));
             tables.insert(table, of);
         }
-        Ok(Parsed { statement, tables, headings, describes })
+        Ok(Parsed { statement, tables, headings, rows, describes })
     }
 }
 

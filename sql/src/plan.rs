@@ -372,6 +372,10 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             Resolved::Write(session, rewritten, target) => {
                 write(shared, &request, *session, *rewritten, &*target).await?
             }
+            Resolved::Rows(effect, rows, target) => {
+                let writer = target.write(effect.change.clone()).await?;
+                effect.write_literals(&rows, writer).await?
+            }
             Resolved::Create(create) => {
                 let table = define::new_table(&create, None)?;
                 request.catalog.create_table(table, create.if_not_exists).await?;

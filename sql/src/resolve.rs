@@ -30,13 +30,14 @@ use crate::{
     error::{Error, Result},
     headings::Headings,
     limits,
+    literal_rows::LiteralRows,
     parse::{Named, Names, Parameters, Text},
     plans::{Listed, Pins},
     settings::{self, About},
     system,
     table::BasaltTable,
     views::{Read, Views, text_of_table, within},
-    write::{Rewritten, rewrite, target, with_addresses},
+    write::{Effect, Rewritten, rewrite, target, with_addresses},
 };
 
 /// A statement whose names are resolved.
@@ -51,6 +52,8 @@ pub(crate) enum Resolved {
     Columns(Arc<dyn Table>),
     /// What its query gives is written to a table.
     Write(Box<SessionState>, Box<Rewritten>, Arc<dyn Table>),
+    /// The rows of an INSERT that needs no planner.
+    Rows(Box<Effect>, LiteralRows, Arc<dyn Table>),
     /// CREATE TABLE.
     Create(Box<ast::CreateTable>),
     /// CREATE TABLE ... AS.
@@ -95,6 +98,7 @@ impl Resolved {
             Self::Alter { .. } => Command::AlterTable,
             Self::CopyTo(..) | Self::CopyFrom(..) => Command::Copy,
             Self::Write(_, rewritten, _) => rewritten.command,
+            Self::Rows(..) => Command::Insert,
             Self::Create(_) => Command::CreateTable,
             Self::CreateAs(..) => Command::CreateTableAs,
             Self::Drop { .. } => Command::DropTable,
@@ -240,6 +244,17 @@ pub(crate) async fn resolve(
         None => Err(no_table(&name, known)),
     });
     let target = target.transpose()?;
+    if let (Some(_), Some((name, table))) = (&parsed.rows, &target) {
+        if !names.are_lower() {
+            parsed = text.parse(&names, parameters)?;
+        }
+        let (Statement::Statement(statement), Some(rows)) = (parsed.statement, parsed.rows) else {
+            return Err(lost());
+        };
+        let rewritten = rewrite(*statement, name, table.schema(), false)?;
+        rewritten.effect.check_width(rows.width())?;
+        return Ok(Resolved::Rows(Box::new(rewritten.effect), rows, Arc::clone(table)));
+    }
     let mut keys = keys(&read, &pinned).await?;
     let tables = pinned.into_iter().map(|(name, table)| {
         let is_current = read.tables.get(&name).is_none_or(|((_, version), _)| version.is_none());
@@ -267,6 +282,11 @@ pub(crate) async fn resolve(
             session.register_udf(Arc::new(function))?;
         }
     }
+    if let Some(client) = request.catalog.client() {
+        for function in system::functions_of_client(&client, &request.sql) {
+            session.register_udf(Arc::new(function))?;
+        }
+    }
     let session = Box::new(session);
     read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
     if !names.are_lower() {
@@ -282,11 +302,6 @@ pub(crate) async fn resolve(
             let rewritten = rewrite(*statement, &name, table.schema(), open)?;
             Ok(Resolved::Write(session, Box::new(rewritten), table))
         }
-    if let Some(client) = request.catalog.client() {
-        for function in system::functions_of_client(&client, &request.sql) {
-            session.register_udf(Arc::new(function))?;
-        }
-    }
         (Statement::Statement(statement), None) => match *statement {
             ast::Statement::CreateTable(mut create) => match create.query.take() {
                 Some(query) => Ok(Resolved::CreateAs(session, Box::new(create), query, parsed.headings)),

@@ -23,6 +23,7 @@ use crate::{
     define::{column_name, only_name, type_name},
     dialect::stored_text,
     error::{Error, Result},
+    literal_rows::LiteralRows,
     parse::ast_parser,
 };
 
@@ -542,11 +543,36 @@ impl Effect {
 
     /// Fails where the query gives other columns than are written.
     pub(crate) fn check(&self, given: &SchemaRef) -> Result<()> {
-        let n = given.fields().len();
-        if let Some(width) = self.width.filter(|width| *width != n) {
-            return Err(Error::invalid(format!("{n} values for {width} columns")));
-        }
+        self.check_width(given.fields().len())?;
         self.rows.as_ref().map_or(Ok(()), |rows| rows.check(given))
+    }
+
+    /// Fails where so many columns are not what is written.
+    pub(crate) fn check_width(&self, given: usize) -> Result<()> {
+        match self.width.filter(|width| *width != given) {
+            Some(width) => Err(Error::invalid(format!("{given} values for {width} columns"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Where each column of the statement's rows goes.
+    pub(crate) fn columns(&self) -> Vec<usize> {
+        // Default: no rows come.
+        self.rows.as_ref().map(Rows::columns).unwrap_or_default()
+    }
+
+    /// Writes rows of constants, and commits them.
+    pub(crate) async fn write_literals(
+        &self,
+        literals: &LiteralRows,
+        mut writer: Box<dyn Writer>,
+    ) -> Result<Written> {
+        if let Some(rows) = &self.rows {
+            for batch in literals.batches(rows) {
+                writer.insert(batch?).await?;
+            }
+        }
+        writer.commit().await
     }
 
     /// Writes the rows of a query, and commits them.
