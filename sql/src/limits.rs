@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 /// Bytes of a statement's text.
-pub const STATEMENT_BYTES: usize = 256 << 10;
+pub const STATEMENT_BYTES: usize = 2 << 20;
+/// Words and signs of it, about: each takes some hundred bytes while it is read. What stands in quotes counts too.
+pub const STATEMENT_WORDS: usize = 1 << 19;
 /// How deep parentheses, subqueries and operators of a statement's text may nest.
 pub const NESTING: usize = 100;
 /// Relations of a statement, with each WITH where it is named.
@@ -20,8 +22,8 @@ pub const SCRIPT_STATEMENTS: usize = 1000;
 pub const SCRIPT_WORDS: usize = 64;
 /// Names of select lists that are looked up where no column has them; the statement is planned again for each.
 pub const ALIASES: usize = 16;
-/// Parameters of a statement.
-pub const PARAMETERS: usize = 1024;
+/// Parameters of a statement, as many as a message of PostgreSQL's protocol can have.
+pub const PARAMETERS: usize = 65_535;
 /// Batches of an answer that wait to be read.
 pub const WAITING_BATCHES: usize = 2;
 /// Bytes of the stack of a thread that plans and runs statements, as far as it needs them: a tree that is as deep as
@@ -58,10 +60,10 @@ pub const NAME_BYTES: usize = 256;
 /// What a sorter keeps for merging, as DataFusion's `sort_spill_reservation_bytes`. With this in hand a merge begins to
 /// read from disk, where one in memory begins with nothing: the odd byte tells the first from the second.
 pub(crate) const MERGE_BYTES: usize = (1 << 20) + 1;
-/// Rows that COPY reads from a file at once.
-pub const COPY_ROWS: usize = 8192;
 /// Rows of an INSERT that are made at once, where they are constants.
 pub const INSERTED_ROWS: usize = 8192;
+/// Rows that COPY reads from a file at once.
+pub const COPY_ROWS: usize = 8192;
 /// Bytes of so many rows of a CSV file.
 pub const COPY_BATCH_BYTES: usize = 64 << 20;
 /// Bytes of texts after which COPY takes fewer rows at once.

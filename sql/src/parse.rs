@@ -96,11 +96,7 @@ pub(crate) struct Parsed {
 
 impl Text {
     pub(crate) fn new(sql: &str) -> Result<Self> {
-        if sql.len() > limits::STATEMENT_BYTES {
-            let message =
-                format!("the statement has {} bytes; the limit is {}", sql.len(), limits::STATEMENT_BYTES);
-            return Err(Error::new(ErrorKind::FilterTooLarge, message));
-        }
+        script::check_size(sql)?;
         let tokens = Tokenizer::new(&SYNTAX, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
@@ -157,11 +153,11 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         if let Statement::Reset(reset) = statement {
-        let rows = LiteralRows::take(inner, parameters);
             statement = Statement::Statement(Box::new(ast::Statement::Reset(as_parsed(reset))));
         }
         let describes = describe::only_query(&mut statement);
         let inner = inner(&mut statement)?;
+        let rows = LiteralRows::take(inner, parameters);
         let headings = Headings::of(inner);
         system::rewrite(inner, &names.tables)?;
         let mut rewrite = Rewrite {
@@ -327,6 +323,8 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
             | Token::RParen => false,
             // A sign, as in long lists.
             Token::Minus => !matches!(before, Token::Comma | Token::LParen),
+            // The first cast of a value, which drivers write behind each parameter.
+            Token::DoubleColon => !matches!(before, Token::Placeholder(_) | Token::Question),
             Token::Word(word) => word.quote_style.is_none() && CHAINS.contains(&word.keyword),
             _ => true,
         });

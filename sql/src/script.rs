@@ -59,11 +59,7 @@ pub enum Word {
 /// # Errors
 /// A text that is too long, or has no end where one is due, such as that of a quoted text.
 pub fn split(sql: &str) -> Result<Vec<Part>> {
-    if sql.len() > limits::STATEMENT_BYTES {
-        let message =
-            format!("the statement has {} bytes; the limit is {}", sql.len(), limits::STATEMENT_BYTES);
-        return Err(Error::new(ErrorKind::FilterTooLarge, message));
-    }
+    check_size(sql)?;
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| of_parser(&error.into()))?;
     let (mut parts, mut cursor) = (Vec::new(), Cursor::new(sql));
@@ -97,6 +93,31 @@ pub fn split(sql: &str) -> Result<Vec<Part>> {
     }
     parts.extend(current.take().map(|part| cut(sql, part)));
     Ok(parts)
+}
+
+/// Fails where a text is too long to be cut into words.
+pub(crate) fn check_size(sql: &str) -> Result<()> {
+    let too_large = |has: usize, what: &str, limit: usize| {
+        let message = format!("the statement has {has} {what}; the limit is {limit}");
+        Err(Error::new(ErrorKind::FilterTooLarge, message))
+    };
+    if sql.len() > limits::STATEMENT_BYTES {
+        return too_large(sql.len(), "bytes", limits::STATEMENT_BYTES);
+    }
+    if sql.len() <= limits::STATEMENT_WORDS {
+        return Ok(());
+    }
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 128 || matches!(byte, b'_' | b'$');
+    let (mut words, mut before) = (0, b';');
+    for byte in sql.bytes() {
+        let goes_on = is_of_word(byte) && is_of_word(before) || byte.is_ascii_whitespace() && before == byte;
+        words += usize::from(!goes_on);
+        before = byte;
+    }
+    match words > limits::STATEMENT_WORDS {
+        true => too_large(words, "words and signs", limits::STATEMENT_WORDS),
+        false => Ok(()),
+    }
 }
 
 /// The statement in hand.
@@ -160,6 +181,9 @@ mod tests {
         assert!(split("SELECT 'open").is_err() && split("/* open").is_err());
         assert!(split(&"SELECT 1;".repeat(limits::SCRIPT_STATEMENTS + 1)).is_err());
         assert!(split(&" ".repeat(limits::STATEMENT_BYTES + 1)).is_err());
+        // Of signs alone it is shorter.
+        assert!(split(&format!("SELECT '{}'", "a ".repeat(limits::STATEMENT_WORDS / 2 - 8))).is_ok());
+        assert!(split(&"(".repeat(limits::STATEMENT_WORDS + 1)).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is all test code")]
 
 mod engine;
+mod literals;
 mod plans;
 mod sideways;
 mod tables;

@@ -31,7 +31,7 @@ use crate::{
 
 /// Tables that are written to.
 #[derive(Debug, Default)]
-struct Store {
+pub(crate) struct Store {
     tables: Arc<RwLock<BTreeMap<String, Arc<table::Table>>>>,
     views: RwLock<Views>,
     /// How often another write comes first.
@@ -220,7 +220,7 @@ impl Writer for InMemory {
     }
 }
 
-fn request(store: &Arc<Store>, sql: &str, parameters: Vec<Literal>) -> Request {
+pub(crate) fn request(store: &Arc<Store>, sql: &str, parameters: Vec<Literal>) -> Request {
     let memory = Arc::new(Bytes { used: AtomicUsize::new(0), limit: usize::MAX });
     Request { sql: sql.to_owned(), parameters, catalog: Arc::clone(store) as Arc<dyn Catalog>, memory }
 }
@@ -230,14 +230,14 @@ async fn try_do(engine: &Engine, store: &Arc<Store>, sql: &str) -> Result<Vec<St
 }
 
 /// Statements in turn, each with the rows that it gives.
-async fn all(engine: &Engine, store: &Arc<Store>, statements: &[(&str, &[&str])]) {
+pub(crate) async fn all(engine: &Engine, store: &Arc<Store>, statements: &[(&str, &[&str])]) {
     for (sql, expected) in statements {
         let rows = try_do(engine, store, sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         assert_eq!(rows, *expected, "{sql}");
     }
 }
 
-async fn fails(engine: &Engine, store: &Arc<Store>, sql: &str) -> (ErrorKind, String) {
+pub(crate) async fn fails(engine: &Engine, store: &Arc<Store>, sql: &str) -> (ErrorKind, String) {
     let error = try_do(engine, store, sql).await.map(|rows| panic!("{sql}: {rows:?}")).unwrap_err();
     let error = error.statement().unwrap_or_else(|| panic!("{sql}: {error:?}"));
     (error.kind(), error.to_string())
