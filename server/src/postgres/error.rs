@@ -150,6 +150,7 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
         ErrorReason::InvalidBatch if message.contains(" fields, not ") => "22P04",
         ErrorReason::InvalidBatch | ErrorReason::InvalidSip => "22000",
         ErrorReason::InvalidQuery => of_query(message),
+        ErrorReason::TypeMismatch if is_beyond(message) => "22003",
         ErrorReason::TypeMismatch if message.contains("cast") || message.contains("parse") => "22P02",
         ErrorReason::TypeMismatch => "42804",
         ErrorReason::FilterTooDeep | ErrorReason::FilterTooLarge => "54001",
@@ -178,12 +179,26 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
     }
 }
 
+/// Whether a value is one that its type has no room for.
+fn is_beyond(message: &str) -> bool {
+    let message = message.to_lowercase();
+    let of_text = || {
+        let (text, data_type) = message.split_once("cast string '")?.1.split_once("' to value of ")?;
+        let digits = text.trim().trim_start_matches(['-', '+']);
+        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        Some(is_number && (data_type.starts_with("int") || data_type.starts_with("uint")))
+    };
+    message.contains("can't cast value") || message.contains("overflowing on") || of_text() == Some(true)
+}
+
 fn of_query(message: &str) -> &'static str {
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     let beyond = ["not supported", "unsupported", "not implemented", "not yet implemented"];
     if has(&beyond) || has(&["the transaction has changed", "a transaction writes to one table"]) {
         "0A000"
+    } else if has(&["non utf-8"]) {
+        "22021"
     } else if has(&["cannot be opened"]) {
         "58P01"
     } else if has(&["--copy-root"]) {
@@ -226,6 +241,19 @@ mod tests {
         assert_eq!(told(ErrorKind::InvalidQuery, "no function \"f\""), "42883");
         assert_eq!(told(ErrorKind::InvalidQuery, "sum takes numbers, not Utf8"), "42883");
         assert_eq!(told(ErrorKind::InvalidQuery, "TABLESAMPLE is not supported"), "0A000");
+
+        for (words, state) in [
+            ("cannot cast string '99999999999' to value of Int32 type", "22003"),
+            ("column \"a\" of type int8: Cannot cast string '-129' to value of Int8 type", "22003"),
+            ("can't cast value 3000000000 to type Int32", "22003"),
+            ("cannot cast to Decimal128(10, 2). Overflowing on 1e40", "22003"),
+            ("cannot cast string '9x' to value of Int32 type", "22P02"),
+            ("cannot cast string '99999-01-01' to value of Date32 type", "22P02"),
+        ] {
+            assert_eq!(told(ErrorKind::TypeMismatch, words), state, "{words}");
+        }
+        let words = "Encountered non UTF-8 data: invalid utf-8 sequence of 1 bytes from index 0";
+        assert_eq!(told(ErrorKind::InvalidQuery, words), "22021");
 
         let sql = "SELECT\n  é, nothing";
         let error = EngineError::new(ErrorKind::ColumnNotFound, "no column").at("line 2, column 6");
