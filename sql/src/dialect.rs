@@ -107,6 +107,15 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
 }
 
 /// Whether it is a value that is no list: a parameter, or what was given for one.
+/// Whether it is a parameter without a value.
+fn is_open(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_open(inner),
+        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        _ => false,
+    }
+}
+
 fn is_one_value(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_one_value(inner),
@@ -280,6 +289,23 @@ impl Rewrite {
                     }
                     op => quantified::compared(left, op, right, false)?,
                 };
+            }
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. }
+                if quantified::listed(right).is_some() =>
+            {
+                // Default: it is one, as was seen.
+                let values = quantified::listed(right).unwrap_or_default();
+                *expr = quantified::in_texts(left, values, false);
+            }
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right }
+                if quantified::listed(right).is_some() =>
+            {
+                // Default: as above.
+                let values = quantified::listed(right).unwrap_or_default();
+                *expr = quantified::in_texts(left, values, true);
+            }
+            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } if is_open(right) => {
+                *expr = quantified::of_parameter(left, right)?;
             }
             Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if is_one_value(right) => {
                 return Err(Error::unsupported(

@@ -3,7 +3,10 @@
 
 use basalt_sql::script::Word;
 
-use super::error::{Error, Result};
+use super::{
+    error::{Error, Result},
+    types,
+};
 
 /// A statement of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,10 @@ pub(super) enum Command {
     ShowAll,
     /// DISCARD ALL.
     Discard,
+    /// The name of a statement, the types of its parameters, and the word with which it begins.
+    Prepare(String, Vec<u32>, usize),
+    /// A prepared statement, and the texts of its parameters; `None`: NULL.
+    Execute(String, Vec<Option<String>>),
     /// A prepared statement; `None`: all.
     Deallocate(Option<String>),
     /// A cursor, and the words of its query, which begins at this one.
@@ -64,6 +71,8 @@ pub(super) fn of(words: &[Word]) -> Result<Option<Command>> {
         "prepare" if plain(rest, 0) == Some("transaction") => {
             return Err(Error::unsupported("two-phase commit is not supported"));
         }
+        "prepare" => prepare(rest)?,
+        "execute" => execute(words)?,
         "set" => set(rest)?,
         "reset" => match rest {
             [Word::Plain(all)] if all == "all" => Command::ResetAll,
@@ -104,6 +113,61 @@ pub(super) fn of(words: &[Word]) -> Result<Option<Command>> {
         "do" => return Err(Error::unsupported("DO is not supported")),
         _ => return Ok(None),
     }))
+}
+
+/// PREPARE name (types) AS a statement.
+fn prepare(words: &[Word]) -> Result<Command> {
+    let [Word::Plain(name) | Word::Name(name), rest @ ..] = words else { return Err(syntax("PREPARE")) };
+    let types: Vec<&Word> = match rest {
+        [Word::Sign(open), inner @ ..] if open == "(" => {
+            inner.iter().take_while(|word| !matches!(word, Word::Sign(close) if close == ")")).collect()
+        }
+        _ => Vec::new(),
+    };
+    let behind = if rest.len() > types.len() && !types.is_empty() { types.len() + 2 } else { 0 };
+    if plain(rest, behind) != Some("as") {
+        return Err(syntax("PREPARE"));
+    }
+    let types = types.split(|word| matches!(word, Word::Sign(comma) if comma == ","));
+    let named = types.filter(|words| !words.is_empty()).map(|words| {
+        let texts = words.iter().map(|word| match word {
+            Word::Plain(word) => Ok(word.as_str()),
+            _ => Err(Error::unsupported("types with a length or a scale in PREPARE are not supported")),
+        });
+        let name = texts.collect::<Result<Vec<_>>>()?.join(" ");
+        types::number(&name).ok_or_else(|| Error::new("42704", format!("type \"{name}\" does not exist")))
+    });
+    // Behind PREPARE, the name and AS.
+    Ok(Command::Prepare(name.clone(), named.collect::<Result<_>>()?, behind + 3))
+}
+
+/// EXECUTE name (constants).
+fn execute(words: &[Word]) -> Result<Command> {
+    if words.len() >= basalt_sql::limits::SCRIPT_WORDS {
+        return Err(Error::unsupported("EXECUTE with so many parameters is not supported"));
+    }
+    let [_, Word::Plain(name) | Word::Name(name), rest @ ..] = words else { return Err(syntax("EXECUTE")) };
+    let inner = match rest {
+        [] => &[],
+        [Word::Sign(open), inner @ .., Word::Sign(close)] if open == "(" && close == ")" => inner,
+        _ => return Err(syntax("EXECUTE")),
+    };
+    let parameters = inner.split(|word| matches!(word, Word::Sign(comma) if comma == ","));
+    let value = |words: &[Word]| match words {
+        [Word::Plain(null)] if null == "null" => Ok(None),
+        [Word::Plain(value)] if ["true", "false"].contains(&value.as_str()) => Ok(Some(value.clone())),
+        [Word::Text(value) | Word::Number(value)] => Ok(Some(value.clone())),
+        [Word::Sign(minus), Word::Number(value)] if minus == "-" => Ok(Some(format!("-{value}"))),
+        [] => Err(syntax("EXECUTE")),
+        _ => Err(Error::unsupported(
+            "EXECUTE takes constants: expressions among its parameters are not supported",
+        )),
+    };
+    let parameters = match inner {
+        [] => Vec::new(),
+        _ => parameters.map(value).collect::<Result<_>>()?,
+    };
+    Ok(Command::Execute(name.clone(), parameters))
 }
 
 fn syntax(what: &str) -> Error {
@@ -359,6 +423,15 @@ mod tests {
         assert_eq!(command("deallocate \"A\""), Command::Deallocate(Some("A".to_owned())));
         assert_eq!(command("DECLARE c NO SCROLL CURSOR FOR SELECT 1"), Command::Declare("c".to_owned(), 6));
         assert_eq!(command("FETCH FORWARD 10 FROM \"c\""), Command::Fetch(Some(10), "c".to_owned()));
+        assert_eq!(command("PREPARE p AS SELECT 1"), Command::Prepare("p".to_owned(), Vec::new(), 3));
+        let types = vec![types::INT8, types::TEXT];
+        assert_eq!(
+            command("PREPARE p (bigint, text) AS SELECT $1"),
+            Command::Prepare("p".to_owned(), types, 8)
+        );
+        let given = vec![Some("-1".to_owned()), None, Some("x".to_owned())];
+        assert_eq!(command("EXECUTE p (-1, NULL, 'x')"), Command::Execute("p".to_owned(), given));
+        assert_eq!(command("EXECUTE p"), Command::Execute("p".to_owned(), Vec::new()));
         assert_eq!(command("FETCH c"), Command::Fetch(Some(1), "c".to_owned()));
         assert_eq!(command("CLOSE ALL"), Command::Close(None));
         for sql in [
@@ -381,6 +454,10 @@ mod tests {
             "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
             "FETCH PRIOR FROM c",
             "LISTEN a",
+            "PREPARE p SELECT 1",
+            "PREPARE p (nothing) AS SELECT 1",
+            "EXECUTE p (1 + 1)",
+            "EXECUTE p (1,)",
             "COMMIT AND CHAIN",
         ] {
             assert!(parsed(sql).is_err(), "{sql}");

@@ -87,7 +87,12 @@ impl Session {
         if parts.len() > 1 {
             return Err(Error::new("42601", "cannot insert multiple commands into a prepared statement"));
         }
-        let part = parts.pop();
+        self.keep_prepared(name, parts.pop(), types)?;
+        self.wire.put(&ParseComplete::new())
+    }
+
+    /// Keeps a statement under a name.
+    pub(super) fn keep_prepared(&mut self, name: String, part: Option<Part>, types: Vec<u32>) -> Result<()> {
         if let Some(part) = &part {
             self.command_of(part)?;
         }
@@ -100,8 +105,7 @@ impl Session {
         }
         let prepared = Prepared { part, types, description: OnceLock::new(), told: OnceLock::new() };
         self.statements.insert(name.clone(), Arc::new(prepared));
-        self.count().inspect_err(|_| drop(self.statements.remove(&name)))?;
-        self.wire.put(&ParseComplete::new())
+        self.count().inspect_err(|_| drop(self.statements.remove(&name)))
     }
 
     fn prepared(&self, name: &str) -> Result<Arc<Prepared>> {
@@ -196,21 +200,64 @@ impl Session {
             let message = format!("{} formats for {} parameters", formats.len(), parameters.len());
             return Err(Error::protocol(message).into());
         }
-        if let Some(part) = &prepared.part {
-            self.command_of(part)?;
+        let command = prepared.part.as_ref().map(|part| self.command_of(part)).transpose()?.flatten();
+        if !name.is_empty() && self.portals.contains_key(&name) {
+            return Err(no_second(&name).into());
         }
+        // EXECUTE is the statement that it names.
+        if let Some(Command::Execute(of, given)) = command {
+            let portal = self.executed(&of, given, results).await?;
+            self.keep(name, portal)?;
+            self.wire.put(&BindComplete::new())?;
+            return Ok(());
+        }
+        let parameters = self.values(&prepared, &bind.statement, &formats, parameters).await?;
+        let told = prepared.told.get().and(prepared.description.get());
+        let told = told.map(|told| told.schema.fields().iter().map(Field::to_arrow_type).collect());
+        let portal = Portal::new(prepared.part.clone(), parameters, results, told);
+        self.keep(name, portal)?;
+        self.wire.put(&BindComplete::new())?;
+        Ok(())
+    }
+
+    /// The statement that EXECUTE names, with the texts of its parameters.
+    pub(super) async fn executed(
+        &mut self,
+        name: &str,
+        given: Vec<Option<String>>,
+        results: Vec<i16>,
+    ) -> std::result::Result<Portal, End> {
+        let prepared = self.prepared(name)?;
+        if let Some(part) = &prepared.part
+            && self.command_of(part)?.is_some()
+        {
+            return Err(Error::unsupported("EXECUTE of what concerns the connection is not supported").into());
+        }
+        let given = given.into_iter().map(|text| text.map(bytes::Bytes::from)).collect();
+        let parameters = self.values(&prepared, name, &[], given).await?;
+        Ok(Portal::new(prepared.part.clone(), parameters, results, None))
+    }
+
+    /// The values of the parameters of a statement of this name.
+    async fn values(
+        &mut self,
+        prepared: &Prepared,
+        statement: &str,
+        formats: &[i16],
+        parameters: Vec<Option<bytes::Bytes>>,
+    ) -> std::result::Result<Vec<Literal>, End> {
         let open =
             |(at, value): (usize, &Option<bytes::Bytes>)| value.is_some() && prepared.parameter(at).is_none();
         if parameters.iter().enumerate().any(open) {
             // What the client says nothing of is of the type that the statement takes.
-            self.description(&prepared).await?;
+            self.description(prepared).await?;
         }
         let wanted = prepared.description.get().map(|description| description.parameters.len());
         if wanted.is_some_and(|wanted| wanted.max(prepared.types.len()) != parameters.len()) {
             let message = format!(
                 "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
                 parameters.len(),
-                bind.statement,
+                statement,
                 wanted.unwrap_or_default()
             );
             return Err(Error::protocol(message).into());
@@ -223,16 +270,7 @@ impl Session {
                 types::parameter(prepared.parameter(at).unwrap_or(types::TEXT), format, &bytes)
             }
         };
-        let parameters = parameters.into_iter().enumerate().map(literal).collect::<Result<Vec<_>>>()?;
-        if !name.is_empty() && self.portals.contains_key(&name) {
-            return Err(no_second(&name).into());
-        }
-        let told = prepared.told.get().and(prepared.description.get());
-        let told = told.map(|told| told.schema.fields().iter().map(Field::to_arrow_type).collect());
-        let portal = Portal::new(prepared.part.clone(), parameters, results, told);
-        self.keep(name, portal)?;
-        self.wire.put(&BindComplete::new())?;
-        Ok(())
+        Ok(parameters.into_iter().enumerate().map(literal).collect::<Result<Vec<_>>>()?)
     }
 
     /// Begins what only reads, so that its columns are known as they will be.

@@ -64,9 +64,9 @@ pub(super) fn of_text(text: &str) -> Result<Option<Literal>> {
     };
     let unscaled = if negative { -unsigned } else { unsigned };
     let scale = u8::try_from(scale).map_err(|_| out_of_range())?;
-    Ok(Some(match (scale, i64::try_from(unscaled), u64::try_from(unscaled)) {
-        (0, Ok(value), _) => Literal::Int(value),
-        (0, _, Ok(value)) => Literal::UInt(value),
+    Ok(Some(match (scale, i64::try_from(unscaled)) {
+        (0, Ok(value)) => Literal::Int(value),
+        // What is larger is no integer without a sign either, whose sum with one that has a sign would not fit.
         _ => Literal::Decimal { unscaled, scale },
     }))
 }
@@ -154,10 +154,10 @@ mod tests {
             ("+12.", Literal::Int(12)),
             ("-0", Literal::Int(0)),
             ("9223372036854775807", Literal::Int(i64::MAX)),
-            ("9223372036854775808", Literal::UInt(1 << 63)),
+            ("9223372036854775808", decimal(1 << 63, 0)),
             ("-9223372036854775808", Literal::Int(i64::MIN)),
             ("-9223372036854775809", decimal(-(1 << 63) - 1, 0)),
-            ("18446744073709551615", Literal::UInt(u64::MAX)),
+            ("18446744073709551615", decimal(u64::MAX.into(), 0)),
             ("18446744073709551616", decimal(1 << 64, 0)),
             ("100000000000000000000", decimal(10_i128.pow(20), 0)),
             ("-0.25", decimal(-25, 2)),

@@ -167,6 +167,21 @@ impl Session {
                 self.count()?;
                 "DISCARD ALL"
             }
+            Command::Prepare(name, types, at) => {
+                let prepared =
+                    part.from(at).ok_or_else(|| Error::new("42601", "PREPARE of which statement?"))?;
+                self.keep_prepared(name, Some(prepared), types)?;
+                "PREPARE"
+            }
+            Command::Execute(name, given) => {
+                let mut portal = self.executed(&name, given, formats.to_vec()).await?;
+                self.begin(&mut portal).await?;
+                if describes {
+                    self.put_description(&portal)?;
+                }
+                self.fetch(&mut portal, None, true).await?;
+                return Ok(());
+            }
             Command::Deallocate(None) => {
                 self.statements.clear();
                 self.count()?;

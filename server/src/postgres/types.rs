@@ -28,6 +28,26 @@ pub(super) const NUMERIC: u32 = 1700;
 /// Types whose binary form is their text: "char", name, json, xml, bpchar, varchar, and those above.
 const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
 
+const INTERVAL: u32 = 1186;
+const UUID: u32 = 2950;
+/// Arrays, and what they are of.
+const ARRAYS: [(u32, u32); 14] = [
+    (1000, BOOL),
+    (1005, INT2),
+    (1007, INT4),
+    (1016, INT8),
+    (1009, TEXT),
+    (1014, 1042),
+    (1015, 1043),
+    (1021, FLOAT4),
+    (1022, FLOAT8),
+    (1182, DATE),
+    (1115, TIMESTAMP),
+    (1185, TIMESTAMPTZ),
+    (1231, NUMERIC),
+    (2951, UUID),
+];
+
 /// Days, and microseconds, from 1970-01-01 to 2000-01-01, from which the binary forms count.
 pub(super) const EPOCH_DAYS: i32 = 10_957;
 /// See [`EPOCH_DAYS`].
@@ -70,11 +90,87 @@ pub(super) fn parameter(oid: u32, format: i16, bytes: &Bytes) -> Result<Literal>
             Literal::Text(clock.ok_or_else(wrong)?.1.to_owned())
         }
         NUMERIC => numeric::of_text(&numeric::text(bytes)?.ok_or_else(wrong)?)?.ok_or_else(wrong)?,
+        BYTEA => Literal::Text(as_text(bytes)),
+        INTERVAL => {
+            let part = |at: usize| Some(i32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+            let micros = bytes.first_chunk().map(|micros| i64::from_be_bytes(*micros));
+            let (Some(micros), Some(days), Some(months), 16) = (micros, part(8), part(12), bytes.len())
+            else {
+                return Err(wrong());
+            };
+            Literal::Text(format!("{months} months {days} days {micros} microseconds"))
+        }
+        UUID => Literal::Text(uuid(&fixed(bytes).ok_or_else(wrong)?)),
+        array if element(array).is_some() => {
+            // Default: it is one, as was seen.
+            let of = element(array).unwrap_or(TEXT);
+            Literal::Text(array_text(of, bytes)?.ok_or_else(wrong)?)
+        }
         other => {
             let message = format!("parameters of type {other} in binary form are not supported");
             return Err(Error::unsupported(message));
         }
     })
+}
+
+/// Bytes as SQL has a text of them.
+fn as_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+fn of_hexadecimal(digits: &str) -> Option<Vec<u8>> {
+    let pair = |pair: &[u8]| {
+        let digits = str::from_utf8(pair).ok().filter(|pair| pair.len() == 2 && !pair.starts_with('+'))?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    digits.as_bytes().chunks(2).map(pair).collect()
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
+}
+
+/// What an array is of.
+fn element(oid: u32) -> Option<u32> {
+    ARRAYS.iter().find(|(array, _)| *array == oid).map(|(_, of)| *of)
+}
+
+/// An array in binary form as its text has it, which SQL takes behind ANY; `None`: it is none, or one of several dimensions.
+fn array_text(of: u32, bytes: &Bytes) -> Result<Option<String>> {
+    let int = |at: usize| Some(i32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (Some(dimensions), Some(given)) = (int(0), int(8)) else { return Ok(None) };
+    if dimensions == 0 {
+        return Ok(Some("{}".to_owned()));
+    }
+    let count = int(12).filter(|_| dimensions == 1 && given.cast_unsigned() == of);
+    let Some(count) = count.and_then(|count| usize::try_from(count).ok()) else { return Ok(None) };
+    let (mut at, mut texts) = (20, Vec::new());
+    for _ in 0..count {
+        let Some(length) = int(at) else { return Ok(None) };
+        at += 4;
+        if length < 0 {
+            texts.push("NULL".to_owned());
+            continue;
+        }
+        let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
+        let Some(end) = end.filter(|end| *end <= bytes.len()) else { return Ok(None) };
+        let value = match parameter(of, 1, &bytes.slice(at..end))? {
+            Literal::Text(text) => text,
+            Literal::Bool(value) => value.to_string(),
+            Literal::Int(value) => value.to_string(),
+            Literal::Float(value) => value.to_string(),
+            Literal::Date(days) => time::format_date(days),
+            Literal::Timestamp(micros) => time::format_timestamp(micros),
+            Literal::Decimal { .. } | Literal::UInt(_) | Literal::Null => {
+                // Default: it was read above.
+                numeric::text(&bytes.slice(at..end))?.unwrap_or_default()
+            }
+        };
+        texts.push(format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")));
+        at = end;
+    }
+    Ok((at == bytes.len()).then(|| format!("{{{}}}", texts.join(","))))
 }
 
 fn fixed<const N: usize>(bytes: &Bytes) -> Option<[u8; N]> {
@@ -103,12 +199,37 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
         NUMERIC => numeric::of_text(trimmed)?,
         DATE => time::parse_date(trimmed).map(Literal::Date),
         TIMESTAMP | TIMESTAMPTZ => timestamp(trimmed).map(Literal::Timestamp),
-        BYTEA => return Err(Error::unsupported("parameters of type bytea are not supported")),
+        BYTEA => {
+            text.strip_prefix("\\x").and_then(of_hexadecimal).map(|bytes| Literal::Text(as_text(&bytes)))
+        }
         _ => Some(Literal::Text(text.to_owned())),
     };
     value.ok_or_else(|| {
         let shown: String = text.chars().take(60).collect();
         Error::value(format!("invalid input syntax for type {}: \"{shown}\"", name(oid)))
+    })
+}
+
+/// The number of a type by a name that SQL has for it.
+pub(super) fn number(name: &str) -> Option<u32> {
+    Some(match name {
+        "boolean" | "bool" => BOOL,
+        "smallint" | "int2" => INT2,
+        "integer" | "int" | "int4" => INT4,
+        "bigint" | "int8" => INT8,
+        "real" | "float4" => FLOAT4,
+        "double precision" | "float8" => FLOAT8,
+        "numeric" | "decimal" => NUMERIC,
+        "text" | "varchar" | "character varying" => TEXT,
+        "bytea" => BYTEA,
+        "date" => DATE,
+        "time" | "time without time zone" => TIME,
+        "timestamp" | "timestamp without time zone" => TIMESTAMP,
+        "timestamptz" | "timestamp with time zone" => TIMESTAMPTZ,
+        "uuid" => UUID,
+        // As the statement needs it.
+        "unknown" => 0,
+        _ => return None,
     })
 }
 
@@ -122,6 +243,8 @@ fn name(oid: u32) -> &'static str {
         FLOAT8 => "double precision",
         NUMERIC => "numeric",
         DATE => "date",
+        BYTEA => "bytea",
+        UUID => "uuid",
         TIMESTAMP => "timestamp",
         TIMESTAMPTZ => "timestamp with time zone",
         _ => "text",
@@ -173,6 +296,10 @@ mod tests {
         assert!(parameter(TEXT, 0, &Bytes::from_static(b"\xff")).is_err());
     }
 
+    fn text_of_bytes(digits: &str) -> Option<Literal> {
+        text(BYTEA, digits)
+    }
+
     #[test]
     fn parameters_in_binary() {
         let binary = |oid, bytes: &[u8]| parameter(oid, 1, &Bytes::copy_from_slice(bytes)).ok();
@@ -190,7 +317,14 @@ mod tests {
             Some(Literal::Text("00:00:01.500000".to_owned()))
         );
         assert_eq!(binary(1083, &(-1_i64).to_be_bytes()), None);
-        assert_eq!(binary(1186, &[0; 16]), None);
+        assert_eq!(binary(1184, &[0; 16]), None);
+        let interval = [&5_i64.to_be_bytes()[..], &(-2_i32).to_be_bytes(), &14_i32.to_be_bytes()].concat();
+        let text = "14 months -2 days 5 microseconds".to_owned();
+        assert_eq!(binary(INTERVAL, &interval), Some(Literal::Text(text)));
+        assert_eq!(binary(BYTEA, b"\0a"), Some(Literal::Text("\\x00\\x61".to_owned())));
+        assert_eq!(text_of_bytes("\\x0061"), binary(BYTEA, b"\0a"));
+        assert_eq!((text_of_bytes("\\x0"), text_of_bytes("\\x+1"), text_of_bytes("a")), (None, None, None));
+        assert_eq!(binary(1016, &[0; 3]), None);
     }
 
     proptest! {

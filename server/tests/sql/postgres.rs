@@ -1,6 +1,7 @@
 //! The door for PostgreSQL's clients, spoken to byte by byte: what tools do with it, `scripts/check-postgres` tries.
 
 mod client;
+mod statements;
 
 use std::time::Duration;
 
@@ -359,7 +360,7 @@ async fn bytes_that_are_no_messages() {
     );
     good.send(b'B', b"\0\0\xff\xff").await;
     good.send(b'S', &[]).await;
-    assert_eq!(good.shown().await, ["E 54000", "Z I"]);
+    assert_eq!(good.shown().await, ["E 08P01", "Z I"]);
     assert_eq!(good.query("SELECT 1").await, ["T", "D 1", "C SELECT 1", "Z I"]);
 }
 

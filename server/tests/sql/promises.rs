@@ -61,7 +61,9 @@ async fn errors_have_reasons_and_places() {
     ] {
         assert_eq!(reason(client.sql(sql).collect().await), expected, "{sql}");
     }
-    let list = client.sql("SELECT key FROM t WHERE key = ANY($1)").bind("{1,2}").collect().await.unwrap_err();
+    let any = "SELECT key FROM t WHERE key = ANY($1)";
+    assert_eq!(client.sql(any).bind("{1,2}").collect().await.unwrap().rows, 2);
+    let list = client.sql(any).bind("1,2").collect().await.unwrap_err();
     assert!(list.to_string().contains("a list as one parameter or text"), "{list}");
     let error = client.sql("SELECT key,\n  nothing FROM t").collect().await.unwrap_err();
     let server = error.server().unwrap();

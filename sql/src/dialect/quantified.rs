@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
+    BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
     UnaryOperator, Value, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
@@ -51,6 +51,70 @@ pub(super) fn any_of_list(left: &Expr, op: &BinaryOperator, list: &Expr) -> Opti
     let all = Expr::AllOp { left, compare_op: opposite, right };
     let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(all))) };
     Some(Expr::Nested(Box::new(not)))
+}
+
+/// The values of a list that is written as PostgreSQL writes arrays, as drivers give them for a parameter: `'{1,NULL,"a b"}'`;
+/// `None`: it is something else, or has lists in it.
+pub(super) fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
+    let text = match list {
+        Expr::Nested(inner) => return listed(inner),
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } => return listed(expr),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.trim(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let mut rest = text.strip_prefix('{')?.strip_suffix('}')?.trim();
+    let mut values = Vec::new();
+    while !rest.is_empty() {
+        let behind = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (mut value, mut chars) = (String::new(), quoted.chars());
+                loop {
+                    match chars.next()? {
+                        '"' => break,
+                        '\\' => value.push(chars.next()?),
+                        other => value.push(other),
+                    }
+                }
+                values.push(Some(value));
+                chars.as_str().trim_start()
+            }
+            None => {
+                // Default: it is the last.
+                let end = rest.find(',').unwrap_or(rest.len());
+                let value = rest[..end].trim();
+                if value.is_empty() || value.contains(['{', '}', '"', '\\']) {
+                    return None;
+                }
+                values.push((!value.eq_ignore_ascii_case("null")).then(|| value.to_owned()));
+                &rest[end..]
+            }
+        };
+        rest = match behind.strip_prefix(',') {
+            Some(more) if more.trim().is_empty() => return None,
+            Some(more) => more.trim_start(),
+            None if behind.is_empty() => behind,
+            None => return None,
+        };
+    }
+    Some(values)
+}
+
+/// A condition in the place of one on a list that is not given yet: its parameter is the text of a list.
+pub(super) fn of_parameter(left: &Expr, list: &Expr) -> Result<Expr> {
+    parsed(&format!("CAST({list} AS TEXT) IS NULL OR ({left}) IS NULL"))
+}
+
+/// Whether a value is one of those that texts say, or none of them.
+pub(super) fn in_texts(left: &Expr, values: Vec<Option<String>>, negated: bool) -> Expr {
+    if values.is_empty() {
+        return Expr::value(Value::Boolean(negated));
+    }
+    let value = |value: Option<String>| Expr::value(value.map_or(Value::Null, Value::SingleQuotedString));
+    let list = values.into_iter().map(value).collect();
+    Expr::Nested(Box::new(Expr::InList { expr: Box::new(left.clone()), list, negated }))
 }
 
 /// `left IN (value, (query), ...)`, where the planner takes no queries: whether it is any of them, each compared by itself.

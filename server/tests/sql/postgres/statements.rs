@@ -1,0 +1,129 @@
+//! Statements of SQL that name prepared ones, parameters that are lists and bytes, and what a connection is told of itself.
+
+use super::client::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_prepared_by_sql() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    assert_eq!(
+        client.query("PREPARE one (int) AS SELECT text FROM t WHERE key = $1").await,
+        ["C PREPARE", "Z I"]
+    );
+    assert_eq!(client.query("EXECUTE one(11)").await, ["T", "D text 11", "C SELECT 1", "Z I"]);
+    assert_eq!(client.query("EXECUTE one('12')").await, ["T", "D text 12", "C SELECT 1", "Z I"]);
+    assert_eq!(client.query("EXECUTE one(NULL)").await, ["T", "C SELECT 0", "Z I"]);
+    assert_eq!(client.query("PREPARE one AS SELECT 1").await, ["E 42P05", "Z I"]);
+    client.query("PREPARE \"More\" AS INSERT INTO t VALUES ($1, $2)").await;
+    let written = client.query("EXECUTE \"More\"(-5, 'it''s'); EXECUTE \"More\"(-6, NULL)").await;
+    assert_eq!(written, ["C INSERT 0 1", "C INSERT 0 1", "Z I"]);
+    let rows = client.query("SELECT key, text FROM t WHERE key < 0 ORDER BY key").await;
+    assert_eq!(rows[1..3], ["D -6|NULL", "D -5|it's"]);
+    // As drivers send what has no parameters of its own.
+    client.parse("", "EXECUTE one(11)", &[]).await;
+    client.bind("", "", 0, &[]).await;
+    client.send(b'D', b"P\0").await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["1", "2", "T", "D text 11", "C SELECT 1", "Z I"]);
+    for (sql, code) in [
+        ("EXECUTE nothing", "26000"),
+        ("EXECUTE one(1, 2)", "08P01"),
+        ("EXECUTE one(1 + 1)", "0A000"),
+        ("EXECUTE one('x')", "22P02"),
+        ("PREPARE two (nothing) AS SELECT 1", "42704"),
+        ("PREPARE two SELECT 1", "42601"),
+    ] {
+        assert_eq!(client.query(sql).await, [format!("E {code}"), "Z I".to_owned()], "{sql}");
+    }
+    assert_eq!(client.query("DEALLOCATE one; EXECUTE one(1)").await, ["C DEALLOCATE", "E 26000", "Z I"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_are_lists_and_bytes() {
+    const INT8S: u32 = 1016;
+    const TEXTS: u32 = 1009;
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE b (id BIGINT, raw BINARY, uuid TEXT)").await;
+    let ask = async |client: &mut Client, sql: &str, oid: u32, format: u16, value: &[u8]| {
+        client.parse("", sql, &[oid]).await;
+        client.bind("", "", format, &[Some(value)]).await;
+        client.execute("", 0).await;
+        client.send(b'S', &[]).await;
+        client.shown().await
+    };
+    let count = "SELECT count(*)::text FROM t WHERE key = ANY($1)";
+    for (value, found) in [(&b"{10,11,NULL,5000}"[..], 2), (b"{}", 0), (b"{12}", 1)] {
+        let told = ask(&mut client, count, INT8S, 0, value).await;
+        assert_eq!(told[2], format!("D {found}"), "{}", String::from_utf8_lossy(value));
+    }
+    let told =
+        ask(&mut client, "SELECT count(*)::text FROM t WHERE key <> ALL($1::bigint[])", INT8S, 0, b"{10,11}")
+            .await;
+    assert_eq!(told[2], "D 998");
+    let texts = "SELECT key::text FROM t WHERE text = ANY($1)";
+    // Of a list that the client does not name the type of, too.
+    for oid in [TEXTS, 0] {
+        assert_eq!(ask(&mut client, texts, oid, 0, b"{\"text 11\",\"a\\\"b\"}").await[2], "D 11");
+    }
+    // One dimension of two values, of which one is NULL.
+    let mut binary: Vec<u8> = [1_i32, 1, 20, 2, 1, 8].iter().flat_map(|int| int.to_be_bytes()).collect();
+    binary.extend(11_i64.to_be_bytes());
+    binary.extend((-1_i32).to_be_bytes());
+    let told = ask(&mut client, "SELECT count(*)::text FROM t WHERE key = ANY($1)", INT8S, 1, &binary).await;
+    assert_eq!(told[2], "D 1");
+    assert_eq!(ask(&mut client, count, INT8S, 1, &binary[..30]).await.last().unwrap(), "Z I");
+
+    let insert = "INSERT INTO b (raw) VALUES ($1)";
+    for (format, value) in [(1, &b"\x00\xff"[..]), (0, b"\\x00ff")] {
+        assert_eq!(ask(&mut client, insert, 17, format, value).await[2], "C INSERT 0 1");
+    }
+    let rows = client.query("SELECT raw FROM b").await;
+    assert_eq!(rows[1..3], ["D \\x00ff", "D \\x00ff"]);
+    let uuid: Vec<u8> = (0..16).collect();
+    ask(&mut client, "INSERT INTO b (uuid) VALUES ($1)", 2950, 1, &uuid).await;
+    let rows = client.query("SELECT uuid FROM b WHERE uuid IS NOT NULL").await;
+    assert_eq!(rows[1], "D 00010203-0405-0607-0809-0a0b0c0d0e0f");
+    let interval = [&0_i64.to_be_bytes()[..], &1_i32.to_be_bytes(), &0_i32.to_be_bytes()].concat();
+    let later = "SELECT (TIMESTAMP '2024-02-28 00:00:00' + CAST($1 AS INTERVAL))::date::text";
+    assert_eq!(ask(&mut client, later, 1186, 1, &interval).await[2], "D 2024-02-29");
+    // A number beyond bigint goes on being one that has a sign.
+    client.query("INSERT INTO b (id) VALUES (-1)").await;
+    let sum =
+        ask(&mut client, "SELECT ($1 + id)::text FROM b WHERE id < 0", 1700, 0, b"18446744073709551615")
+            .await;
+    assert_eq!(sum[2], "D 18446744073709551614");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_knows_its_user() {
+    let server = serve(|_| {}).await;
+    let mut client = Client::try_connect(&server, &[("user", "Ada")]).await.unwrap();
+    assert_eq!(client.query("SELECT current_user, session_user, user").await[1], "D Ada|Ada|Ada");
+    let role = "SELECT count(*) FROM pg_roles WHERE rolname = current_user";
+    assert_eq!(client.query(role).await[1], "D 1");
+    let number = i32::from_be_bytes(client.key[..4].try_into().unwrap());
+    assert_eq!(client.query("SELECT pg_backend_pid()").await[1], format!("D {number}"));
+}
+
+/// Rows one after the other are in the table as they came, whatever kinds of values they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_transaction_come_one_by_one() {
+    let server = serve(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE u (a BIGINT, b TEXT, c DOUBLE)").await;
+    client.query("BEGIN").await;
+    client.parse("s", "INSERT INTO u (a, b, c) VALUES ($1, $2::VARCHAR, $3)", &[20, 0, 701]).await;
+    for row in 0..6000_i64 {
+        let (a, b) = (row.to_string(), format!("text {row}"));
+        client.bind("", "s", 0, &[Some(a.as_bytes()), Some(b.as_bytes()), None]).await;
+        client.execute("", 0).await;
+    }
+    client.send(b'S', &[]).await;
+    let told = client.shown().await;
+    assert_eq!(told.iter().filter(|told| *told == "C INSERT 0 1").count(), 6000);
+    client.query("COMMIT").await;
+    let rows = client.query("SELECT count(*), sum(a), count(DISTINCT b), count(c) FROM u").await;
+    assert_eq!(rows[1], "D 6000|17997000|6000|0");
+}
