@@ -555,7 +555,8 @@ mod tests {
         state.tables.load().await.unwrap();
         let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
         state.tables.create("t", schema, None, Default::default()).await.unwrap();
-        let _all = state.tables.shared.files.acquire_many(limits::FILE_WRITES as u32).await.unwrap();
+        let all = u32::try_from(limits::FILE_WRITES).unwrap();
+        let _all = state.tables.shared.files.acquire_many(all).await.unwrap();
         let mut appender = Appender::new(state.catalog.get("t").unwrap(), &[]).unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
