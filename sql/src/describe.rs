@@ -67,7 +67,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
             Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::Rows(effect, rows, table) => {
-            let parameters = rows.parameters(table.schema(), &effect.columns());
+            let parameters = rows.parameters(table.schema(), &effect);
             Ok(Description { parameters, ..described(command, affected_schema()) })
         }
         Resolved::CreateAs(session, _, query, _) => {

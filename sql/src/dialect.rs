@@ -106,27 +106,6 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     rewrite.fault.map_or(Ok(()), Err)
 }
 
-/// Whether it is a value that is no list: a parameter, or what was given for one.
-/// Whether it is a parameter without a value.
-fn is_open(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_open(inner),
-        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
-        _ => false,
-    }
-}
-
-fn is_one_value(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_one_value(inner),
-        Expr::Cast { expr, data_type, .. } => {
-            !matches!(data_type, ast::DataType::Array(_)) && is_one_value(expr)
-        }
-        Expr::Value(value) => !matches!(value.value, Value::Null),
-        _ => false,
-    }
-}
-
 struct Rewrite {
     /// What tables are called anywhere in the statement.
     tables: BTreeSet<String>,
@@ -304,10 +283,12 @@ impl Rewrite {
                 let values = quantified::listed(right).unwrap_or_default();
                 *expr = quantified::in_texts(left, values, true);
             }
-            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } if is_open(right) => {
+            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }
+                if quantified::is_open(right) =>
+            {
                 *expr = quantified::of_parameter(left, right)?;
             }
-            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if is_one_value(right) => {
+            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if quantified::is_one_value(right) => {
                 return Err(Error::unsupported(
                     "a list as one parameter or text, which IN ($1, $2, ...) takes value by value,",
                 ));

@@ -20,10 +20,12 @@ use datafusion::{
 use crate::{
     answer::shown_type,
     assign::Rows,
+    catalog::{Writer, Written},
     dialect::stored_text,
     error::{Error, Result},
     limits,
     parse::Parameters,
+    write::Effect,
 };
 
 /// Digits of a decimal, before and behind the point.
@@ -75,8 +77,10 @@ impl LiteralRows {
         self.width
     }
 
-    /// The types of the parameters, which are those of the columns that they go to; `columns` are their places.
-    pub(crate) fn parameters(&self, schema: &Schema, columns: &[usize]) -> Vec<Logical> {
+    /// The types of the parameters, which are those of the columns that they go to.
+    pub(crate) fn parameters(&self, schema: &Schema, effect: &Effect) -> Vec<Logical> {
+        // Default: no rows come.
+        let columns = effect.rows.as_ref().map(Rows::columns).unwrap_or_default();
         let mut types = Vec::new();
         for (at, cell) in self.cells.iter().enumerate() {
             let Cell::Open(number, named) = cell else { continue };
@@ -92,8 +96,18 @@ impl LiteralRows {
         types
     }
 
+    /// Writes them, and commits them.
+    pub(crate) async fn write(&self, effect: &Effect, mut writer: Box<dyn Writer>) -> Result<Written> {
+        if let Some(rows) = &effect.rows {
+            for batch in self.batches(rows) {
+                writer.insert(batch?).await?;
+            }
+        }
+        writer.commit().await
+    }
+
     /// The rows as the table has them, so many at once.
-    pub(crate) fn batches<'a>(&'a self, rows: &'a Rows) -> impl Iterator<Item = Result<RecordBatch>> + 'a {
+    fn batches<'a>(&'a self, rows: &'a Rows) -> impl Iterator<Item = Result<RecordBatch>> + 'a {
         let cells = self.width * limits::INSERTED_ROWS;
         self.cells.chunks(cells).map(|cells| {
             rows.made(cells.len() / self.width, |field, source| {

@@ -374,7 +374,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             }
             Resolved::Rows(effect, rows, target) => {
                 let writer = target.write(effect.change.clone()).await?;
-                effect.write_literals(&rows, writer).await?
+                rows.write(&effect, writer).await?
             }
             Resolved::Create(create) => {
                 let table = define::new_table(&create, None)?;

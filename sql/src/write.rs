@@ -23,7 +23,6 @@ use crate::{
     define::{column_name, only_name, type_name},
     dialect::stored_text,
     error::{Error, Result},
-    literal_rows::LiteralRows,
     parse::ast_parser,
 };
 
@@ -56,7 +55,7 @@ pub(crate) struct Effect {
     /// The column that says which row of those with the same key one is: a second one is an error.
     number: Option<usize>,
     /// The new rows; `None`: none come.
-    rows: Option<Rows>,
+    pub(crate) rows: Option<Rows>,
     /// Columns that the query is to have.
     width: Option<usize>,
 }
@@ -553,26 +552,6 @@ impl Effect {
             Some(width) => Err(Error::invalid(format!("{given} values for {width} columns"))),
             None => Ok(()),
         }
-    }
-
-    /// Where each column of the statement's rows goes.
-    pub(crate) fn columns(&self) -> Vec<usize> {
-        // Default: no rows come.
-        self.rows.as_ref().map(Rows::columns).unwrap_or_default()
-    }
-
-    /// Writes rows of constants, and commits them.
-    pub(crate) async fn write_literals(
-        &self,
-        literals: &LiteralRows,
-        mut writer: Box<dyn Writer>,
-    ) -> Result<Written> {
-        if let Some(rows) = &self.rows {
-            for batch in literals.batches(rows) {
-                writer.insert(batch?).await?;
-            }
-        }
-        writer.commit().await
     }
 
     /// Writes the rows of a query, and commits them.

@@ -28,7 +28,7 @@ pub(super) const NUMERIC: u32 = 1700;
 /// Types whose binary form is their text: "char", name, json, xml, bpchar, varchar, and those above.
 const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
 
-const INTERVAL: u32 = 1186;
+const SPAN: u32 = 1186;
 const UUID: u32 = 2950;
 /// Arrays, and what they are of.
 const ARRAYS: [(u32, u32); 14] = [
@@ -91,7 +91,7 @@ pub(super) fn parameter(oid: u32, format: i16, bytes: &Bytes) -> Result<Literal>
         }
         NUMERIC => numeric::of_text(&numeric::text(bytes)?.ok_or_else(wrong)?)?.ok_or_else(wrong)?,
         BYTEA => Literal::Text(as_text(bytes)),
-        INTERVAL => {
+        SPAN => {
             let part = |at: usize| Some(i32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
             let micros = bytes.first_chunk().map(|micros| i64::from_be_bytes(*micros));
             let (Some(micros), Some(days), Some(months), 16) = (micros, part(8), part(12), bytes.len())
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(binary(1184, &[0; 16]), None);
         let interval = [&5_i64.to_be_bytes()[..], &(-2_i32).to_be_bytes(), &14_i32.to_be_bytes()].concat();
         let text = "14 months -2 days 5 microseconds".to_owned();
-        assert_eq!(binary(INTERVAL, &interval), Some(Literal::Text(text)));
+        assert_eq!(binary(SPAN, &interval), Some(Literal::Text(text)));
         assert_eq!(binary(BYTEA, b"\0a"), Some(Literal::Text("\\x00\\x61".to_owned())));
         assert_eq!(text_of_bytes("\\x0061"), binary(BYTEA, b"\0a"));
         assert_eq!((text_of_bytes("\\x0"), text_of_bytes("\\x+1"), text_of_bytes("a")), (None, None, None));

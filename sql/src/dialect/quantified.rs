@@ -53,6 +53,25 @@ pub(super) fn any_of_list(left: &Expr, op: &BinaryOperator, list: &Expr) -> Opti
     Some(Expr::Nested(Box::new(not)))
 }
 
+/// Whether it is a value that is no list: a parameter, or what was given for one.
+pub(super) fn is_one_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_one_value(inner),
+        Expr::Cast { expr, data_type, .. } => !matches!(data_type, DataType::Array(_)) && is_one_value(expr),
+        Expr::Value(value) => !matches!(value.value, Value::Null),
+        _ => false,
+    }
+}
+
+/// Whether it is a parameter without a value.
+pub(super) fn is_open(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_open(inner),
+        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        _ => false,
+    }
+}
+
 /// The values of a list that is written as PostgreSQL writes arrays, as drivers give them for a parameter: `'{1,NULL,"a b"}'`;
 /// `None`: it is something else, or has lists in it.
 pub(super) fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
