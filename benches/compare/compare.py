@@ -59,7 +59,7 @@ DATA = {
     ),
 }
 # What Basalt has beside what others have: only where it is asked for.
-OTHERS = ("basalt-sql", "basalt-3", "basalt-elastic")
+OTHERS = ("basalt-sql", "basalt-3", "basalt-elastic", "basalt-plain")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

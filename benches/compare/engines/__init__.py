@@ -11,6 +11,7 @@ ENGINES = {
     "basalt-sql": ("engines.basalt", "Sql"),
     "basalt-3": ("engines.basalt", "ThreeNodes"),
     "basalt-elastic": ("engines.basalt", "Elastic"),
+    "basalt-plain": ("engines.basalt", "Plain"),
     "duckdb": ("engines.duckdb", "OnDisk"),
     "duckdb-memory": ("engines.duckdb", "InMemory"),
     "chdb": ("engines.chdb", "Default"),

@@ -16,7 +16,7 @@ CLIENT = pathlib.Path(__file__).resolve().parents[3] / "client" / "python"
 sys.path.append(str(CLIENT))
 subprocess.run([sys.executable, CLIENT / "generate.py"], check=True)
 
-from basalt.v1 import catalog_pb2, catalog_pb2_grpc, query_pb2, query_pb2_grpc, sql_pb2, sql_pb2_grpc  # noqa: E402
+from basalt.v1 import catalog_pb2, catalog_pb2_grpc, query_pb2, query_pb2_grpc, sql_pb2, sql_pb2_grpc, types_pb2  # noqa: E402
 
 from . import Engine, basalt_sql  # noqa: E402
 
@@ -173,6 +173,23 @@ class Elastic(Basalt):
         with urllib.request.urlopen(f"http://{self.metrics}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         return int(next(line for line in lines if line.startswith(name + " ")).split()[1])
+
+
+class Plain(Basalt):
+    """The same engine over plain arrays: what faster forms may come near to."""
+
+    title = "Basalt, every column plain"
+
+    def load(self, table):
+        # Loaded once to have its types.
+        super().load(table)
+        schema = self.describe(table).table.schema
+        for field in schema.fields:
+            field.encoding = "raw" if field.type.kind == types_pb2.TYPE_KIND_UTF8 else "plain"
+        self.catalog.DropTable(catalog_pb2.DropTableRequest(name=table.name), timeout=DEADLINE_S)
+        request = catalog_pb2.CreateTableRequest(name=table.name, schema=schema)
+        self.catalog.CreateTable(request, timeout=DEADLINE_S)
+        super().load(table)
 
 
 def free_address():

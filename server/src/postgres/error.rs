@@ -138,6 +138,9 @@ impl From<RequestError> for Error {
     }
 }
 
+/// What messages say of rows that COPY cannot tell apart.
+const OF_COPY: [&str; 3] = [" fields, not ", "the quote that ", "a quote stands in a field"];
+
 /// The SQLSTATE of a reason. One reason stands for all that is wrong with a statement: which it is, its words say.
 fn code(reason: ErrorReason, message: &str) -> &'static str {
     match reason {
@@ -147,7 +150,7 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
         ErrorReason::InvalidName => "42602",
         ErrorReason::InvalidSchema => "42611",
         ErrorReason::InvalidBatch if message.contains("in a column that is not nullable") => "23502",
-        ErrorReason::InvalidBatch if message.contains(" fields, not ") => "22P04",
+        ErrorReason::InvalidBatch if OF_COPY.iter().any(|part| message.contains(part)) => "22P04",
         ErrorReason::InvalidBatch | ErrorReason::InvalidSip => "22000",
         ErrorReason::InvalidQuery => of_query(message),
         ErrorReason::TypeMismatch if is_beyond(message) => "22003",
@@ -237,6 +240,8 @@ mod tests {
         assert_eq!(told(ErrorKind::WriteConflict, "again"), "40001");
         assert_eq!(told(ErrorKind::InvalidBatch, "null in a column that is not nullable"), "23502");
         assert_eq!(told(ErrorKind::InvalidBatch, "line 1 of the input: 1 fields, not 2"), "22P04");
+        let quote = "line 2 of the input: the quote that opens here is not closed before the file ends";
+        assert_eq!(told(ErrorKind::InvalidBatch, quote), "22P04");
         assert_eq!(told(ErrorKind::InvalidQuery, "expected an expression, found FROM"), "42601");
         assert_eq!(told(ErrorKind::InvalidQuery, "no function \"f\""), "42883");
         assert_eq!(told(ErrorKind::InvalidQuery, "sum takes numbers, not Utf8"), "42883");
