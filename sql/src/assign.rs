@@ -15,7 +15,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use crate::{
     bytes, checked,
     error::{Error, Result},
-    of_texts,
+    nan, nearest, of_texts,
 };
 
 /// The rows of a table, made of the columns that a plan gives: for each of the table's, the place there; `None`: null.
@@ -172,6 +172,10 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let bytes = bytes::of_texts(texts.as_string::<i32>(), false);
         return Ok(Arc::new(bytes.map_err(|error| mismatch(field, &error.to_string()))?));
     }
+    // A cast of so many digits to an integer takes the last of its bits.
+    if let (DataType::Decimal256(..), true) = (given, wanted.is_integer()) {
+        return as_type(&cast(column, &checked::narrower(given))?, field);
+    }
     let told = |error: Error| match error.statement() {
         Some(own) => {
             let message = format!("column {:?} of type {}: {}", field.name, field.type_name(), own.message());
@@ -198,6 +202,10 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         );
     }
     let cast_column = match given {
+        DataType::Decimal128(..) | DataType::Decimal256(..) if wanted.is_floating() => {
+            // Default: they are decimals that are to be floats.
+            nearest::floats(column, &wanted).unwrap_or_else(|| Arc::clone(column))
+        }
         // A time without a zone is one of UTC.
         DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {
             cast(&cast(column, &DataType::Timestamp(*unit, Some("UTC".into())))?, &wanted)?
@@ -211,5 +219,5 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             return Err(told(checked::overflow(&given, &cast_column, row)));
         }
     }
-    Ok(cast_column)
+    Ok(nan::of_array(cast_column))
 }

@@ -28,7 +28,7 @@ use crate::{
     around::Call,
     error::Error,
     functions::{self, of_arrays},
-    nan,
+    nan, nearest,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +107,27 @@ pub(crate) fn is_one(expr: &Expr, schema: &DFSchema) -> bool {
     let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expr else {
         return false;
     };
-    expr.get_type(schema).is_ok_and(|from| kind_of(&from, field.data_type(), false).is_some())
+    let to = field.data_type();
+    let is_other = |from: &DataType| of_decimal(from, to) || kind_of(from, to, false).is_some();
+    expr.get_type(schema).is_ok_and(|from| is_other(&from))
+}
+
+/// Whether a decimal becomes what the planner's cast makes wrong of it: an integer of more digits than 38, or a float.
+fn of_decimal(from: &DataType, to: &DataType) -> bool {
+    match from {
+        DataType::Decimal128(..) => to.is_floating(),
+        DataType::Decimal256(..) => to.is_floating() || to.is_integer(),
+        _ => false,
+    }
+}
+
+/// The decimal of 38 digits that has the whole part of one that has more.
+pub(crate) fn narrower(data_type: &DataType) -> DataType {
+    let DataType::Decimal256(precision, scale) = data_type else { return data_type.clone() };
+    let whole = i16::from(*precision) - i16::from(*scale);
+    let scale = i16::from(*scale).min(38 - whole).clamp(0, 38);
+    // It is within 38.
+    DataType::Decimal128(38, scale.to_le_bytes()[0].cast_signed())
 }
 
 /// What a cast becomes so that it makes nothing that no column holds; `None`: it stays what it is. A literal that fits stays
@@ -119,6 +139,30 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         _ => return Ok(None),
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(None) };
+    if of_decimal(&from, to) {
+        // What a column has is read by the engine, which does not take it for a literal.
+        let literal = match inner.as_ref() {
+            Expr::Literal(value, _) => Some(value.clone()),
+            Expr::Negative(inner) => match inner.as_ref() {
+                Expr::Literal(value, _) => value.arithmetic_negate().ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        return Ok(match literal {
+            _ if to.is_integer() => {
+                let field = Arc::new(Field::new("narrower", narrower(&from), true));
+                let inner = inner.clone();
+                let narrow = match is_try {
+                    true => Expr::TryCast(TryCast { expr: inner, field }),
+                    false => Expr::Cast(Cast { expr: inner, field }),
+                };
+                Some(of(expr, narrow))
+            }
+            Some(value) => nearest::float(&value, to).map(|float| Expr::Literal(float, None)),
+            None => None,
+        });
+    }
     let Some(kind) = kind_of(&from, to, is_try) else { return Ok(None) };
     let whole = match to {
         DataType::Timestamp(..) if from.is_string() => Some(functions::moment(inner.as_ref().clone())),

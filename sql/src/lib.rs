@@ -62,6 +62,7 @@ mod memory;
 mod named;
 mod names;
 mod nan;
+mod nearest;
 mod nested;
 mod of_texts;
 mod operators;

@@ -24,7 +24,7 @@ use crate::{
     decimals::whole,
     error::Error,
     functions, lists, named, nested, truncated, windows,
-    zeros::{is_computed, one_zero, windows_with_one_zero},
+    zeros::{distinct_with_one_zero, is_computed, one_zero, windows_with_one_zero},
 };
 
 /// Functions that give one of their arguments, or all of them.
@@ -76,6 +76,8 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
         };
         let windowed =
             if let LogicalPlan::Window(window) = &plan { Some(Arc::clone(&window.input)) } else { None };
+        let aggregated =
+            if let LogicalPlan::Aggregate(groups) = &plan { Some(Arc::clone(&groups.input)) } else { None };
         let mut changed = false;
         let plan = if retyped { around_subqueries(plan, &schema)? } else { plan };
         let plan = plan.map_expressions(|expr| {
@@ -91,6 +93,9 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             if let Some(input) = &windowed {
                 expr = expr.transform_data(|expr| windows_with_one_zero(expr, input, &schema))?;
+            }
+            if let Some(input) = &aggregated {
+                expr = expr.transform_data(|expr| distinct_with_one_zero(expr, input, &schema))?;
             }
             changed |= expr.transformed;
             Ok(expr.update_data(|expr| name.restore(expr)))

@@ -53,7 +53,7 @@ use crate::{
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::Meaning,
     named,
-    nan::{self, OneNan},
+    nan::{self, OneNan, OneNanLiteral},
     operators::Planner,
     parse::{Parameters, as_query},
     places::{self, Places},
@@ -259,10 +259,11 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
     std::iter::once(first).chain(rules).chain(own).map(wanted::physical).collect()
 }
 
-/// Ours comes before types are chosen.
+/// Ours come before types are chosen, and one behind it.
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Meaning), Arc::new(KeysApart)];
-    ours.into_iter().chain(Analyzer::new().rules).map(wanted::analysis).collect()
+    let last: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(OneNanLiteral);
+    ours.into_iter().chain(Analyzer::new().rules).chain([last]).map(wanted::analysis).collect()
 }
 
 /// A statement that runs.

@@ -25,6 +25,37 @@ pub struct Part {
 }
 
 impl Part {
+    /// The same statement, where some of its parameters (that of `$1` is 0) are cast to a type: what is given for them is a text.
+    ///
+    /// # Errors
+    /// It is too long then.
+    pub fn casting(&self, data_type: &str, is_one: impl Fn(usize) -> bool) -> Result<Self> {
+        let tokens = Tokenizer::new(&GenericDialect {}, &self.sql).tokenize_with_location();
+        let tokens = tokens.map_err(|error| of_parser(&error.into()))?;
+        let (mut sql, mut cursor, mut copied) = (String::new(), Cursor::new(&self.sql), 0);
+        for token in tokens {
+            let Token::Placeholder(name) = &token.token else { continue };
+            let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+            if !number.and_then(|number| number.checked_sub(1)).is_some_and(&is_one) {
+                continue;
+            }
+            let (begins, _) = cursor.seek(token.span.start);
+            let (ends, _) = cursor.seek(token.span.end);
+            // Default: both are places of the text.
+            sql.push_str(self.sql.get(copied..begins).unwrap_or_default());
+            sql.push_str(&format!("CAST({name} AS {data_type})"));
+            copied = ends;
+        }
+        if copied == 0 {
+            return Ok(self.clone());
+        }
+        // Default: it is a place of the text.
+        sql.push_str(self.sql.get(copied..).unwrap_or_default());
+        let part = split(&sql)?.into_iter().next();
+        // Default: what had words has some.
+        Ok(part.map_or_else(|| self.clone(), |part| Self { before: self.before, ..part }))
+    }
+
     /// Its text from a word on.
     pub fn from(&self, word: usize) -> Option<Self> {
         let at = *self.starts.get(word)?;
@@ -201,5 +232,13 @@ mod tests {
         assert_eq!((rest.sql.as_str(), rest.before, rest.words.len()), ("'é' 1.5", 17, 2));
         assert_eq!(rest.from(1).unwrap().sql, "1.5");
         assert_eq!(rest.from(2), None);
+    }
+
+    #[test]
+    fn parameters_are_cast() {
+        let part = split("SELECT '$1', $1 , $2 + $1;").unwrap().remove(0);
+        let cast = part.casting("BYTEA", |at| at == 0).unwrap();
+        assert_eq!(cast.sql, "SELECT '$1', CAST($1 AS BYTEA) , $2 + CAST($1 AS BYTEA)");
+        assert_eq!(part.casting("BYTEA", |at| at == 5).unwrap(), part);
     }
 }

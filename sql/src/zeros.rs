@@ -69,6 +69,23 @@ pub(crate) fn windows_with_one_zero(
     })
 }
 
+/// Aggregates of distinct floats that are computed.
+pub(crate) fn distinct_with_one_zero(
+    expr: Expr,
+    input: &LogicalPlan,
+    schema: &DFSchema,
+) -> Result<Transformed<Expr>> {
+    expr.transform_up(|expr| match expr {
+        Expr::AggregateFunction(mut of) if of.params.distinct => {
+            let args = of.params.args.iter_mut().filter(|arg| is_computed(arg, input));
+            let changed = one_zero(args, schema);
+            let distinct = Expr::AggregateFunction(of);
+            Ok(if changed { Transformed::yes(distinct) } else { Transformed::no(distinct) })
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
 /// Has floats be told apart as numbers.
 pub(crate) fn one_zero<'a>(exprs: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
     let mut changed = false;

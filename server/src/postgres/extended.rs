@@ -28,6 +28,9 @@ use crate::{
     sql::Statement,
 };
 
+/// The type that parameters of bytes are cast to: what is given for them is a text, which says other things beside bytes.
+const OF_BYTES: &str = "BYTEA";
+
 /// A statement that was prepared.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -103,6 +106,8 @@ impl Session {
             let message = format!("more than {} prepared statements", limits::POSTGRES_STATEMENTS);
             return Err(Error::new("53400", message));
         }
+        let part = part.map(|part| part.casting(OF_BYTES, |at| types.get(at) == Some(&types::BYTEA)));
+        let part = part.transpose().map_err(|error| Error::from(crate::sql::error(error)))?;
         let prepared = Prepared { part, types, description: OnceLock::new(), told: OnceLock::new() };
         self.statements.insert(name.clone(), Arc::new(prepared));
         self.count().inspect_err(|_| drop(self.statements.remove(&name)))

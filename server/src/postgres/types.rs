@@ -30,6 +30,7 @@ const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
 
 const SPAN: u32 = 1186;
 const UUID: u32 = 2950;
+const UUIDS: u32 = 2951;
 /// Arrays, and what they are of.
 const ARRAYS: [(u32, u32); 14] = [
     (1000, BOOL),
@@ -45,7 +46,7 @@ const ARRAYS: [(u32, u32); 14] = [
     (1115, TIMESTAMP),
     (1185, TIMESTAMPTZ),
     (1231, NUMERIC),
-    (2951, UUID),
+    (UUIDS, UUID),
 ];
 
 /// Days, and microseconds, from 1970-01-01 to 2000-01-01, from which the binary forms count.
@@ -131,6 +132,23 @@ fn uuid(bytes: &[u8; 16]) -> String {
     [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
 }
 
+/// As all of them are written here; drivers leave the hyphens out, or have capital letters.
+fn uuid_of_text(text: &str) -> Option<String> {
+    let digits: String = text.trim_matches(['{', '}']).chars().filter(|char| *char != '-').collect();
+    let bytes = of_hexadecimal(&digits)?;
+    Some(uuid(bytes.as_slice().try_into().ok()?))
+}
+
+fn uuids_of_text(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?;
+    let value = |text: &str| match text.trim() {
+        null if null.eq_ignore_ascii_case("null") => Some("NULL".to_owned()),
+        one => uuid_of_text(one.trim_matches('"')),
+    };
+    let values: Option<Vec<_>> = inner.split(',').filter(|_| !inner.trim().is_empty()).map(value).collect();
+    Some(format!("{{{}}}", values?.join(",")))
+}
+
 /// What an array is of.
 fn element(oid: u32) -> Option<u32> {
     ARRAYS.iter().find(|(array, _)| *array == oid).map(|(_, of)| *of)
@@ -202,6 +220,8 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
         BYTEA => {
             text.strip_prefix("\\x").and_then(of_hexadecimal).map(|bytes| Literal::Text(as_text(&bytes)))
         }
+        UUID => uuid_of_text(trimmed).map(Literal::Text),
+        UUIDS => uuids_of_text(trimmed).map(Literal::Text),
         _ => Some(Literal::Text(text.to_owned())),
     };
     value.ok_or_else(|| {
@@ -298,6 +318,18 @@ mod tests {
 
     fn text_of_bytes(digits: &str) -> Option<Literal> {
         text(BYTEA, digits)
+    }
+
+    #[test]
+    fn uuids_are_written_in_one_way() {
+        let hyphens = "12345678-1234-5678-1234-56781234567a";
+        assert_eq!(text(UUID, "1234567812345678123456781234567A"), Some(Literal::Text(hyphens.to_owned())));
+        assert_eq!(
+            text(UUIDS, &format!("{{1234567812345678123456781234567a,NULL,\"{hyphens}\"}}")),
+            Some(Literal::Text(format!("{{{hyphens},NULL,{hyphens}}}")))
+        );
+        assert_eq!(text(UUIDS, "{}"), Some(Literal::Text("{}".to_owned())));
+        assert_eq!((text(UUID, "1234"), text(UUIDS, "{x}")), (None, None));
     }
 
     #[test]

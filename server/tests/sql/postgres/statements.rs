@@ -81,10 +81,21 @@ async fn parameters_are_lists_and_bytes() {
     }
     let rows = client.query("SELECT raw FROM b").await;
     assert_eq!(rows[1..3], ["D \\x00ff", "D \\x00ff"]);
+    // They are compared as bytes.
+    client.query("INSERT INTO b (id, raw) VALUES (7, CAST('x' AS BYTEA))").await;
+    for (condition, found) in [("raw = $1", 2), ("raw <> $1", 1), ("raw IN ($1)", 2), ("raw > $1", 1)] {
+        let sql = format!("SELECT count(*)::text FROM b WHERE {condition}");
+        assert_eq!(ask(&mut client, &sql, 17, 1, b"\x00\xff").await[2], format!("D {found}"), "{condition}");
+    }
+    let deleted = ask(&mut client, "DELETE FROM b WHERE raw <> $1", 17, 1, b"\x00\xff").await;
+    assert_eq!(deleted[2], "C DELETE 1");
     let uuid: Vec<u8> = (0..16).collect();
     ask(&mut client, "INSERT INTO b (uuid) VALUES ($1)", 2950, 1, &uuid).await;
     let rows = client.query("SELECT uuid FROM b WHERE uuid IS NOT NULL").await;
     assert_eq!(rows[1], "D 00010203-0405-0607-0809-0a0b0c0d0e0f");
+    let equal = "SELECT count(*)::text FROM b WHERE uuid = ANY($1)";
+    let list = b"{000102030405060708090A0B0C0D0E0F,NULL}";
+    assert_eq!(ask(&mut client, equal, 2951, 0, list).await[2], "D 1");
     let interval = [&0_i64.to_be_bytes()[..], &1_i32.to_be_bytes(), &0_i32.to_be_bytes()].concat();
     let later = "SELECT (TIMESTAMP '2024-02-28 00:00:00' + CAST($1 AS INTERVAL))::date::text";
     assert_eq!(ask(&mut client, later, 1186, 1, &interval).await[2], "D 2024-02-29");

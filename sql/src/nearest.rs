@@ -1,0 +1,64 @@
+//! Decimals as the floats that are nearest to them. A float of the digits, divided by a power of ten, is rounded twice where the digits
+//! are more than a float has.
+
+use std::{str::FromStr, sync::Arc};
+
+use arrow_array::{
+    Array as _, ArrayRef, PrimitiveArray,
+    cast::AsArray as _,
+    types::{ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float32Type, Float64Type},
+};
+use arrow_schema::DataType;
+use datafusion::common::ScalarValue;
+
+/// The decimals as floats; `None`: they are none, or something else is wanted.
+pub(crate) fn floats(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+    Some(match (array.data_type(), to) {
+        (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Float64) => {
+            Arc::new(read::<Float64Type>(array))
+        }
+        (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Float32) => {
+            Arc::new(read::<Float32Type>(array))
+        }
+        _ => return None,
+    })
+}
+
+/// A decimal as a float.
+pub(crate) fn float(value: &ScalarValue, to: &DataType) -> Option<ScalarValue> {
+    let array = floats(&value.to_array().ok()?, to)?;
+    ScalarValue::try_from_array(&array, 0).ok()
+}
+
+/// Each value as its text is read: correctly rounded.
+fn read<T: ArrowPrimitiveType>(array: &ArrayRef) -> PrimitiveArray<T>
+where
+    T::Native: FromStr,
+{
+    let text = |row: usize| match array.data_type() {
+        DataType::Decimal128(..) => array.as_primitive::<Decimal128Type>().value_as_string(row),
+        _ => array.as_primitive::<Decimal256Type>().value_as_string(row),
+    };
+    (0..array.len()).map(|row| array.is_valid(row).then(|| text(row).parse().ok()).flatten()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Decimal128Array;
+
+    use super::*;
+
+    #[test]
+    fn a_decimal_is_the_nearest_float() {
+        let of = |unscaled: i128, scale: i8| {
+            let array = Decimal128Array::from(vec![Some(unscaled), None]);
+            let array: ArrayRef = Arc::new(array.with_precision_and_scale(38, scale).unwrap());
+            let floats = floats(&array, &DataType::Float64).unwrap();
+            assert!(floats.is_null(1));
+            floats.as_primitive::<Float64Type>().value(0)
+        };
+        assert_eq!(of(37_331_193_139_504_204, 17), 0.373_311_931_395_042_04);
+        assert_eq!(of(1, 30), 1e-30);
+        assert_eq!(of(-12_345, 2), -123.45);
+    }
+}
