@@ -19,7 +19,9 @@ use basalt_core::{
     time::format_timestamp,
 };
 use basalt_sip::Sip;
-use basalt_storage::{Alteration, Change, Deletes, FileEncoder, Operation, Request, Store, TableLog};
+use basalt_storage::{
+    Alteration, Change, Deletes, FileEncoder, Operation, Request, RowsDigest, Store, TableLog,
+};
 
 #[tokio::main]
 async fn main() {
@@ -126,7 +128,11 @@ async fn write(folder: &str, deletions: bool, versions: i64) {
         let rows = if version == 0 { 200_000 } else { 100 };
         let file = log.write_data(&schema(), vec![batch(first..first + rows)]).await.unwrap();
         first += rows;
-        let request = Request { id: format!("write {version}"), digest: 7, rows: rows.cast_unsigned() };
+        let request = Request {
+            id: format!("write {version}"),
+            digest: RowsDigest::Xxh3(7),
+            rows: rows.cast_unsigned(),
+        };
         let change = Change { add: vec![file], requests: vec![request], ..Change::default() };
         let done = log.commit(&state, &change).await.unwrap();
         state = done.state;

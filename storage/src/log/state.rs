@@ -42,9 +42,12 @@ pub enum RowsDigest {
     Xxh3(u64),
 }
 
+/// What a digest is of its kind.
+type OfDigest = fn(u64) -> RowsDigest;
+
 impl Request {
     /// Of writes with each kind of digest.
-    const PREFIXES: [(&str, fn(u64) -> RowsDigest); 2] =
+    const PREFIXES: [(&str, OfDigest); 2] =
         [("basalt.request:", RowsDigest::Sha256), ("basalt.write:", RowsDigest::Xxh3)];
 
     pub(crate) fn to_txn(&self, version: u64, now: i64) -> Txn {
@@ -59,9 +62,8 @@ impl Request {
 
     /// What a transaction says; `Err` when it is one of these and cannot be read, `Ok(None)` when it is another's.
     pub(super) fn of(txn: &Txn) -> std::result::Result<Option<DoneRequest>, String> {
-        let written = |(prefix, of): (&str, fn(u64) -> RowsDigest)| {
-            txn.app_id.strip_prefix(prefix).map(|written| (written, of))
-        };
+        let written =
+            |(prefix, of): (&str, OfDigest)| txn.app_id.strip_prefix(prefix).map(|written| (written, of));
         let Some((written, of)) = Self::PREFIXES.into_iter().find_map(written) else { return Ok(None) };
         let done = || {
             let mut parts = written.splitn(3, ':');
