@@ -1,7 +1,7 @@
 //! One client's connection: what it may hold at once, and how it is closed.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -31,7 +31,8 @@ pub(crate) struct Connection {
     abandoned: AtomicUsize,
     activity: Mutex<Activity>,
     /// By the name that it gave, and the number that it has for its client.
-    client: OnceLock<(String, i32)>,
+    #[cfg(feature = "sql")]
+    client: std::sync::OnceLock<(String, i32)>,
     leave: CancellationToken,
     close: CancellationToken,
 }
@@ -58,7 +59,8 @@ impl Connection {
             pause: Mutex::new(None),
             abandoned: AtomicUsize::new(0),
             activity: Mutex::new(Activity { requests: 0, last: Instant::now(), is_leaving: false }),
-            client: OnceLock::new(),
+            #[cfg(feature = "sql")]
+            client: std::sync::OnceLock::new(),
             leave: CancellationToken::new(),
             close: CancellationToken::new(),
         })
