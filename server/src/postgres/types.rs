@@ -31,6 +31,7 @@ const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
 const SPAN: u32 = 1186;
 const UUID: u32 = 2950;
 const UUIDS: u32 = 2951;
+const BYTEAS: u32 = 1001;
 /// Arrays, and what they are of.
 const ARRAYS: [(u32, u32); 14] = [
     (1000, BOOL),
@@ -222,6 +223,8 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
         }
         UUID => uuid_of_text(trimmed).map(Literal::Text),
         UUIDS => uuids_of_text(trimmed).map(Literal::Text),
+        // Their texts would be compared with bytes as texts.
+        BYTEAS => return Err(Error::unsupported("lists of bytes are not supported as parameters")),
         _ => Some(Literal::Text(text.to_owned())),
     };
     value.ok_or_else(|| {
@@ -330,6 +333,7 @@ mod tests {
         );
         assert_eq!(text(UUIDS, "{}"), Some(Literal::Text("{}".to_owned())));
         assert_eq!((text(UUID, "1234"), text(UUIDS, "{x}")), (None, None));
+        assert_eq!(text(BYTEAS, r#"{"\\\\x01ff"}"#), None);
     }
 
     #[test]
