@@ -339,9 +339,10 @@ impl Connection {
 /// Many rows that have the table's own types, under its names: they are sent as they lie in memory. Integers of few bytes on
 /// the wire take longer to write and to read than all other work on the way.
 fn as_table(columns: &SchemaRef, rows: &RecordBatch) -> Option<RecordBatch> {
-    let types = rows.columns().iter().zip(columns.fields());
-    let is_same = types.fold(true, |same, (array, field)| same && array.data_type() == field.data_type());
-    if rows.num_rows() < ARROW_ROWS || rows.num_columns() != columns.fields().len() || !is_same {
+    let mut types = rows.columns().iter().zip(columns.fields());
+    let is_same = rows.num_columns() == columns.fields().len()
+        && types.all(|(array, field)| array.data_type() == field.data_type());
+    if rows.num_rows() < ARROW_ROWS || !is_same {
         return None;
     }
     RecordBatch::try_new(Arc::clone(columns), rows.columns().to_vec()).ok()

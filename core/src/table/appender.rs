@@ -183,12 +183,12 @@ impl Appender {
     ///
     /// # Errors
     /// Those of the encodings.
-    pub fn finish(mut self) -> Result<Vec<FragmentData>> {
-        if self.pending.rows() > 0 {
-            let rest = std::mem::replace(&mut self.pending, RowBuffer::new(&self.table.schema));
-            self.done.push(rest.encode(&self.table.schema)?);
+    pub fn finish(self) -> Result<Vec<FragmentData>> {
+        let Self { table, pending, mut done, .. } = self;
+        if pending.rows() > 0 {
+            done.push(pending.encode(&table.schema)?);
         }
-        Ok(self.done)
+        Ok(done)
     }
 
     /// Makes the rows visible, all at once. Without rows there is no new version.

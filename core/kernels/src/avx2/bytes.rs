@@ -6,7 +6,7 @@ use super::Avx2;
 use crate::{
     chunks::CHUNK,
     registers::{load, simd},
-    scalar::bytes::{Members, by_low_half},
+    scalar::bytes::{Members, bits, by_low_half},
 };
 
 impl Members for Avx2 {
@@ -27,16 +27,8 @@ impl Members for Avx2 {
 impl Avx2 {
     #[inline(always)]
     fn members32(self, [low, high]: &[__m256i; 2], bytes: &[u8; 32]) -> u32 {
-        /// The bit of each high half.
-        const BITS: [u8; 32] = {
-            let mut bits = [0; 32];
-            let mut i = 0;
-            while i < 32 {
-                bits[i] = 1 << (i % 8);
-                i += 1;
-            }
-            bits
-        };
+        /// That of each high half.
+        const BITS: [u8; 32] = bits();
         simd!({
             let bytes: __m256i = load(bytes);
             // Where the highest bit is set, a shuffle gives 0.

@@ -6,7 +6,7 @@ use super::Avx512;
 use crate::{
     chunks::CHUNK,
     registers::{load, simd},
-    scalar::bytes::{Members, by_low_half},
+    scalar::bytes::{Members, bits, by_low_half},
 };
 
 impl Members for Avx512 {
@@ -19,16 +19,8 @@ impl Members for Avx512 {
 
     #[inline(always)]
     fn members(self, [low, high]: &[__m512i; 2], bytes: &[u8; CHUNK]) -> u64 {
-        /// The bit of each high half.
-        const BITS: [u8; 64] = {
-            let mut bits = [0; 64];
-            let mut i = 0;
-            while i < 64 {
-                bits[i] = 1 << (i % 8);
-                i += 1;
-            }
-            bits
-        };
+        /// That of each high half.
+        const BITS: [u8; 64] = bits();
         simd!({
             let bytes: __m512i = load(bytes);
             // Where the highest bit is set, a shuffle gives 0.

@@ -6,7 +6,7 @@ use super::Neon;
 use crate::{
     chunks::CHUNK,
     registers::{load, simd},
-    scalar::bytes::Members,
+    scalar::bytes::{Members, bits},
 };
 
 impl Members for Neon {
@@ -19,7 +19,7 @@ impl Members for Neon {
 
     #[inline(always)]
     fn members(self, set: &[uint8x16_t; 2], bytes: &[u8; CHUNK]) -> u64 {
-        let bit_of_byte = load(&std::array::from_fn::<u8, 16, _>(|i| 1 << (i % 8)));
+        let bit_of_byte = load(&bits::<16>());
         let (parts, _) = bytes.as_chunks::<16>();
         parts.iter().rev().fold(0, |word, part| {
             let lanes = simd!({

@@ -44,6 +44,18 @@ impl Members for Scalar {
     }
 }
 
+/// One bit in each lane: as many places up as the lane's number says, modulo 8.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) const fn bits<const N: usize>() -> [u8; N] {
+    let mut bits = [0; N];
+    let mut i = 0;
+    while i < N {
+        bits[i] = 1 << (i % 8);
+        i += 1;
+    }
+    bits
+}
+
 /// The set as a shuffle of 16 lanes looks into it: for each low half of a byte, a bit for each high half below 8, and one for each
 /// from 8 on.
 #[cfg(target_arch = "x86_64")]

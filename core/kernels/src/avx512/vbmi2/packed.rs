@@ -7,7 +7,10 @@ use super::Vbmi2;
 use crate::{
     forms::packed::Rows,
     registers::{load, simd},
-    scalar::packed::{self, Probe},
+    scalar::{
+        bytes::bits,
+        packed::{self, Probe},
+    },
 };
 
 /// The widest codes whose sets stay in registers.
@@ -80,15 +83,7 @@ impl Vbmi2 {
     /// Which codes of 8 bits have a bit among the first 256.
     #[inline(always)]
     fn bytes_in(self, set: __m512i, codes: __m512i) -> u64 {
-        const BITS: [u8; 64] = {
-            let mut bits = [0; 64];
-            let mut i = 0;
-            while i < 64 {
-                bits[i] = 1 << (i % 8);
-                i += 1;
-            }
-            bits
-        };
+        const BITS: [u8; 64] = bits();
         simd!({
             let place = _mm512_and_si512(_mm512_srli_epi16::<3>(codes), _mm512_set1_epi8(31));
             let bit = _mm512_shuffle_epi8(load(&BITS), _mm512_and_si512(codes, _mm512_set1_epi8(7)));
