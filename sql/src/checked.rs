@@ -140,28 +140,7 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(None) };
     if of_decimal(&from, to) {
-        // What a column has is read by the engine, which does not take it for a literal.
-        let literal = match inner.as_ref() {
-            Expr::Literal(value, _) => Some(value.clone()),
-            Expr::Negative(inner) => match inner.as_ref() {
-                Expr::Literal(value, _) => value.arithmetic_negate().ok(),
-                _ => None,
-            },
-            _ => None,
-        };
-        return Ok(match literal {
-            _ if to.is_integer() => {
-                let field = Arc::new(Field::new("narrower", narrower(&from), true));
-                let inner = inner.clone();
-                let narrow = match is_try {
-                    true => Expr::TryCast(TryCast { expr: inner, field }),
-                    false => Expr::Cast(Cast { expr: inner, field }),
-                };
-                Some(of(expr, narrow))
-            }
-            Some(value) => nearest::float(&value, to).map(|float| Expr::Literal(float, None)),
-            None => None,
-        });
+        return Ok(cast_of_decimal(expr, inner, &from, to));
     }
     let Some(kind) = kind_of(&from, to, is_try) else { return Ok(None) };
     let whole = match to {
@@ -179,6 +158,29 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Kind::Within { .. } => call(kind, of(expr, taken.clone())),
         Kind::Float { .. } => call(kind, taken.clone()),
     })
+}
+
+/// What the cast of such a decimal becomes; `None`: it stays what it is, as one of a column to a float does, for it goes to the
+/// engine.
+fn cast_of_decimal(cast: &Expr, inner: &Expr, from: &DataType, to: &DataType) -> Option<Expr> {
+    if to.is_integer() {
+        let field = Arc::new(Field::new("narrower", narrower(from), true));
+        let inner = Box::new(inner.clone());
+        let narrow = match cast {
+            Expr::TryCast(_) => Expr::TryCast(TryCast { expr: inner, field }),
+            _ => Expr::Cast(Cast { expr: inner, field }),
+        };
+        return Some(of(cast, narrow));
+    }
+    let literal = match inner {
+        Expr::Literal(value, _) => value.clone(),
+        Expr::Negative(inner) => match inner.as_ref() {
+            Expr::Literal(value, _) => value.arithmetic_negate().ok()?,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    nearest::float(&literal, to).map(|float| Expr::Literal(float, None))
 }
 
 /// The same cast of another expression.
@@ -220,11 +222,6 @@ fn of_literal(value: &ScalarValue, to: &DataType, kind: Kind, is_try: bool) -> R
         Kind::Float { .. } => first_overflow(&given, &made).map(|row| overflow(&given, &made, row)),
     };
     match why {
-        // A number without a sign is all the same.
-        None if nan::of_array(Arc::clone(&made)).to_data() != made.to_data() => {
-            let one = ScalarValue::try_from_array(&nan::of_array(made), 0)?;
-            Ok(Some(Expr::Literal(one, None)))
-        }
         None => Ok(None),
         Some(_) if is_try => Ok(Some(Expr::Literal(ScalarValue::try_from(to)?, None))),
         Some(error) => Err(error.into()),

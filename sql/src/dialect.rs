@@ -126,6 +126,9 @@ impl Rewrite {
     }
 
     fn expr(&mut self, expr: &mut Expr) -> Result<()> {
+        if let Some(of_values) = quantified::of_listed(expr) {
+            *expr = of_values;
+        }
         match expr {
             // The planner would take a table's struct, called as another table, for that table.
             Expr::CompoundIdentifier(parts)
@@ -268,20 +271,6 @@ impl Rewrite {
                     }
                     op => quantified::compared(left, op, right, false)?,
                 };
-            }
-            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. }
-                if quantified::listed(right).is_some() =>
-            {
-                // Default: it is one, as was seen.
-                let values = quantified::listed(right).unwrap_or_default();
-                *expr = quantified::in_texts(left, values, false);
-            }
-            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right }
-                if quantified::listed(right).is_some() =>
-            {
-                // Default: as above.
-                let values = quantified::listed(right).unwrap_or_default();
-                *expr = quantified::in_texts(left, values, true);
             }
             Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }
                 if quantified::is_open(right) =>

@@ -7,7 +7,7 @@ use arrow_array::{
     PrimitiveArray, StringArray,
     cast::AsArray as _,
     types::{
-        Decimal128Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
         Time64NanosecondType, TimestampMicrosecondType,
     },
 };
@@ -241,15 +241,7 @@ impl Function {
         Ok(match self.kind {
             Kind::Text => Arc::new(texts(&args[0])?),
             Kind::Same => Arc::clone(&args[0]),
-            Kind::OneZero => match args[0].data_type() {
-                DataType::Float64 => {
-                    Arc::new(args[0].as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| x + 0.0))
-                }
-                DataType::Float32 => {
-                    Arc::new(args[0].as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| x + 0.0))
-                }
-                _ => Arc::clone(&args[0]),
-            },
+            Kind::OneZero => nan::same_bits(&args[0]),
             Kind::OneNan => nan::of_array(Arc::clone(&args[0])),
             Kind::Unsigned { is_try } => {
                 let values = cast(&args[0], &DataType::Decimal128(38, 0))?;

@@ -10,12 +10,7 @@ mod values;
 
 use std::{cmp::Ordering, sync::Arc};
 
-use arrow_array::{
-    Array as _, ArrayRef, BooleanArray, Float32Array, Float64Array, ListArray,
-    cast::AsArray as _,
-    new_null_array,
-    types::{Float32Type, Float64Type},
-};
+use arrow_array::{Array as _, ArrayRef, BooleanArray, ListArray, cast::AsArray as _, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, SortOptions};
 use basalt_core::error::ErrorKind;
 use datafusion::{
@@ -31,7 +26,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, functions::of_arrays};
+use crate::{error::Error, functions::of_arrays, nan};
 pub(crate) use gather::span;
 use joined::{concatenation, zipped};
 pub(crate) use types::list_type;
@@ -401,19 +396,7 @@ fn argument(args: &[ArrayRef], at: usize) -> Result<Option<ArrayRef>> {
 /// Values as they are compared: one NaN, one zero.
 fn values_of(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let array = if array.data_type() == to { Arc::clone(array) } else { cast(array, to)? };
-    Ok(match array.data_type() {
-        DataType::Float64 => {
-            let one = |x: f64| if x.is_nan() { f64::NAN } else { x + 0.0 };
-            let values: Float64Array = array.as_primitive::<Float64Type>().unary(one);
-            Arc::new(values)
-        }
-        DataType::Float32 => {
-            let one = |x: f32| if x.is_nan() { f32::NAN } else { x + 0.0 };
-            let values: Float32Array = array.as_primitive::<Float32Type>().unary(one);
-            Arc::new(values)
-        }
-        _ => array,
-    })
+    Ok(nan::same_bits(&array))
 }
 
 /// The order of values, in which NULLs come last.

@@ -71,7 +71,24 @@ pub(crate) fn one(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value }
 }
 
-/// The same of an array; what is no float stays as it is.
+fn one32(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value }
+}
+
+/// Floats of which equal ones have the same bits: there is one zero as well. What is no float stays as it is.
+pub(crate) fn same_bits(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float64 => {
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| one(x + 0.0)))
+        }
+        DataType::Float32 => {
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| one32(x + 0.0)))
+        }
+        _ => Arc::clone(array),
+    }
+}
+
+/// An array with one such value, of lists too; what is no float stays as it is.
 pub(crate) fn of_array(array: ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float64 => {
@@ -83,9 +100,8 @@ pub(crate) fn of_array(array: ArrayRef) -> ArrayRef {
         }
         DataType::Float32 => {
             let floats = array.as_primitive::<Float32Type>();
-            let one = |value: f32| if value.is_nan() { f32::NAN } else { value };
             match floats.values().iter().any(|value| value.is_nan()) {
-                true => Arc::new(floats.unary::<_, Float32Type>(one)) as Arc<Float32Array>,
+                true => Arc::new(floats.unary::<_, Float32Type>(one32)) as Arc<Float32Array>,
                 false => array,
             }
         }
@@ -101,7 +117,7 @@ pub(crate) fn of_array(array: ArrayRef) -> ArrayRef {
 pub(crate) fn of_scalar(value: ScalarValue) -> ScalarValue {
     match value {
         ScalarValue::Float64(Some(value)) => ScalarValue::Float64(Some(one(value))),
-        ScalarValue::Float32(Some(value)) if value.is_nan() => ScalarValue::Float32(Some(f32::NAN)),
+        ScalarValue::Float32(Some(value)) => ScalarValue::Float32(Some(one32(value))),
         ScalarValue::List(list) => match of_array(list.clone()).as_list_opt::<i32>() {
             Some(one) => ScalarValue::List(Arc::new(one.clone())),
             None => ScalarValue::List(list),

@@ -8,9 +8,8 @@ use std::{
 };
 
 use arrow_array::{
-    Array as _, ArrayRef, RecordBatch, RecordBatchOptions, Time64NanosecondArray,
-    cast::AsArray as _,
-    types::{ArrowPrimitiveType, Float32Type, Float64Type, Int64Type},
+    Array as _, ArrayRef, RecordBatch, RecordBatchOptions, Time64NanosecondArray, cast::AsArray as _,
+    types::Int64Type,
 };
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use basalt_core::{
@@ -33,7 +32,7 @@ use datafusion::{
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{Error, catalog::Answers, limits, sideways::Keys, source::Source, table::all};
+use crate::{Error, catalog::Answers, limits, nan, sideways::Keys, source::Source, table::all};
 
 /// What the rows of the leaf are.
 #[derive(Clone, Copy, Debug)]
@@ -402,12 +401,7 @@ fn number(batch: &RecordBatch) -> std::result::Result<u64, Error> {
 fn shown(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns =
         batch.columns().iter().zip(schema.fields()).map(|(column, field)| match column.data_type() {
-            DataType::Float32 => {
-                Ok(same_bits::<Float32Type>(column, |x| if x.is_nan() { f32::NAN } else { x + 0.0 }))
-            }
-            DataType::Float64 => {
-                Ok(same_bits::<Float64Type>(column, |x| if x.is_nan() { f64::NAN } else { x + 0.0 }))
-            }
+            DataType::Float32 | DataType::Float64 => Ok(nan::same_bits(column)),
             DataType::Int64 if *field.data_type() == DataType::Time64(TimeUnit::Nanosecond) => {
                 // What lies under a null may be anything.
                 let nanoseconds: Time64NanosecondArray =
@@ -422,11 +416,4 @@ fn shown(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         });
     let columns = columns.collect::<basalt_core::error::Result<_>>().map_err(Error::from)?;
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
-}
-
-fn same_bits<T: ArrowPrimitiveType>(
-    column: &ArrayRef,
-    canonical: impl Fn(T::Native) -> T::Native,
-) -> ArrayRef {
-    Arc::new(column.as_primitive::<T>().unary::<_, T>(canonical))
 }

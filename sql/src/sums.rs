@@ -410,16 +410,9 @@ struct One {
 impl One {
     fn gather(distinct: &mut HashSet<i128>, values: &Values<'_>) {
         match values {
-            Values::Floats(floats) => distinct.extend(floats.iter().flatten().map(|x| {
-                let x = if x == 0.0 {
-                    0.0
-                } else if x.is_nan() {
-                    f64::NAN
-                } else {
-                    x
-                };
-                i128::from(x.to_bits())
-            })),
+            Values::Floats(floats) => {
+                distinct.extend(floats.iter().flatten().map(|x| i128::from(nan::one(x + 0.0).to_bits())))
+            }
             Values::Exact(values, array) => {
                 distinct.extend((0..array.len()).filter(|row| array.is_valid(*row)).map(|row| values[row]));
             }

@@ -74,7 +74,7 @@ pub(super) fn is_open(expr: &Expr) -> bool {
 
 /// The values of a list that is written as PostgreSQL writes arrays, as drivers give them for a parameter: `'{1,NULL,"a b"}'`;
 /// `None`: it is something else, or has lists in it.
-pub(super) fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
+fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
     let text = match list {
         Expr::Nested(inner) => return listed(inner),
         Expr::Cast { expr, data_type: DataType::Array(_), .. } => return listed(expr),
@@ -126,8 +126,18 @@ pub(super) fn of_parameter(left: &Expr, list: &Expr) -> Result<Expr> {
     parsed(&format!("CAST({list} AS TEXT) IS NULL OR ({left}) IS NULL"))
 }
 
+/// `= ANY` and `<> ALL` of the text of a list, as a condition on its values; `None`: it is something else.
+pub(super) fn of_listed(expr: &Expr) -> Option<Expr> {
+    let (left, list, negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return None,
+    };
+    Some(in_texts(left, listed(list)?, negated))
+}
+
 /// Whether a value is one of those that texts say, or none of them.
-pub(super) fn in_texts(left: &Expr, values: Vec<Option<String>>, negated: bool) -> Expr {
+fn in_texts(left: &Expr, values: Vec<Option<String>>, negated: bool) -> Expr {
     if values.is_empty() {
         return Expr::value(Value::Boolean(negated));
     }
