@@ -106,8 +106,13 @@ impl Session {
             let message = format!("more than {} prepared statements", limits::POSTGRES_STATEMENTS);
             return Err(Error::new("53400", message));
         }
-        let part = part.map(|part| part.casting(OF_BYTES, |at| types.get(at) == Some(&types::BYTEA)));
-        let part = part.transpose().map_err(|error| Error::from(crate::sql::error(error)))?;
+        let part = match part {
+            Some(part) if types.contains(&types::BYTEA) => {
+                let part = part.casting(OF_BYTES, |at| types.get(at) == Some(&types::BYTEA));
+                Some(part.map_err(|error| Error::from(crate::sql::error(error)))?)
+            }
+            part => part,
+        };
         let prepared = Prepared { part, types, description: OnceLock::new(), told: OnceLock::new() };
         self.statements.insert(name.clone(), Arc::new(prepared));
         self.count().inspect_err(|_| drop(self.statements.remove(&name)))

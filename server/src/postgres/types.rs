@@ -319,10 +319,6 @@ mod tests {
         assert!(parameter(TEXT, 0, &Bytes::from_static(b"\xff")).is_err());
     }
 
-    fn text_of_bytes(digits: &str) -> Option<Literal> {
-        text(BYTEA, digits)
-    }
-
     #[test]
     fn uuids_are_written_in_one_way() {
         let hyphens = "12345678-1234-5678-1234-56781234567a";
@@ -355,11 +351,11 @@ mod tests {
         assert_eq!(binary(1083, &(-1_i64).to_be_bytes()), None);
         assert_eq!(binary(1184, &[0; 16]), None);
         let interval = [&5_i64.to_be_bytes()[..], &(-2_i32).to_be_bytes(), &14_i32.to_be_bytes()].concat();
-        let text = "14 months -2 days 5 microseconds".to_owned();
-        assert_eq!(binary(SPAN, &interval), Some(Literal::Text(text)));
+        let span = "14 months -2 days 5 microseconds".to_owned();
+        assert_eq!(binary(SPAN, &interval), Some(Literal::Text(span)));
         assert_eq!(binary(BYTEA, b"\0a"), Some(Literal::Text("\\x00\\x61".to_owned())));
-        assert_eq!(text_of_bytes("\\x0061"), binary(BYTEA, b"\0a"));
-        assert_eq!((text_of_bytes("\\x0"), text_of_bytes("\\x+1"), text_of_bytes("a")), (None, None, None));
+        assert_eq!(text(BYTEA, "\\x0061"), binary(BYTEA, b"\0a"));
+        assert_eq!((text(BYTEA, "\\x0"), text(BYTEA, "\\x+1"), text(BYTEA, "a")), (None, None, None));
         assert_eq!(binary(1016, &[0; 3]), None);
     }
 
