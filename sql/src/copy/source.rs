@@ -374,3 +374,38 @@ impl Read for Bounded {
         Ok(n)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counted(AtomicUsize);
+
+    impl Memory for Counted {
+        fn grow(&self, taken: usize, more: usize) -> basalt_core::error::Result<()> {
+            assert_eq!(self.0.fetch_add(more, Ordering::Relaxed), taken);
+            Ok(())
+        }
+
+        fn shrink(&self, less: usize) {
+            self.0.fetch_sub(less, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_counted_as_often_as_it_is_held() {
+        let counted = Arc::new(Counted::default());
+        let memory: Arc<dyn Memory> = Arc::clone(&counted) as _;
+        let held = || counted.0.load(Ordering::Relaxed);
+        let (read, mut input) = bounded(Box::new(&[1_u8; 100][..]), &memory);
+        input.read_exact(&mut [0; 60]).unwrap();
+        // As it came, as texts, and as columns.
+        assert_eq!(held(), 180);
+        read.reset();
+        assert_eq!(held(), 0);
+        input.read_exact(&mut [0; 40]).unwrap();
+        drop((read, input));
+        assert_eq!(held(), 0);
+    }
+}

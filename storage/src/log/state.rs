@@ -293,3 +293,18 @@ impl TableState {
         (sum(|file| file.summary.bounds_bytes()), sum(DataFile::held_bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A retry that comes to another process is known by the same digest.
+    #[test]
+    fn a_write_is_read_as_it_was_logged() {
+        for digest in [RowsDigest::Sha256(u64::MAX), RowsDigest::Xxh3(7)] {
+            let request = Request { id: "a:b".to_owned(), digest, rows: 2 };
+            let done = Request::of(&request.to_txn(3, 5)).unwrap();
+            assert_eq!(done, Some(DoneRequest { request, version: 3, at_millis: 5 }));
+        }
+    }
+}

@@ -238,8 +238,9 @@ mod tests {
     proptest! {
         #[test]
         fn codes_match_as_texts_do(
-            pattern in "[abc]{0,4}%(([abcé]{0,4}%){0,3})[abc]{0,4}",
-            texts in prop::collection::vec("[abcdé]{0,24}", 1..20),
+            // No symbols begin with the last ones, of which two are bytes that are codes as well.
+            pattern in "[abcd\u{1}\u{4}]{0,4}%(([abcdé\u{1}\u{4}]{0,4}%){0,3})[abcd\u{1}\u{4}]{0,4}",
+            texts in prop::collection::vec("[abcdé\u{1}\u{4}]{0,24}", 1..20),
             wanted: u64,
             longest_first: bool,
         ) {

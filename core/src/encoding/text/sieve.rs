@@ -3,7 +3,6 @@
 //! A text goes on from the automaton's first state by a code that ends with a start of the piece, and stays beyond it by one that
 //! goes on with the piece. Both are sets of codes, which registers look up many at a time; few places have one behind the other.
 
-use super::symbols::ESCAPE;
 use crate::mask;
 
 /// A set of codes.
@@ -11,7 +10,7 @@ type Codes = [u64; 4];
 
 /// See the module.
 pub(super) struct Sieve {
-    /// Codes by which a text goes on beyond the piece, and the escape.
+    /// Codes by which a text goes on beyond the piece, and the escape: the states that wait for its byte come behind all others.
     finds: Codes,
     /// Codes that end with a start of the piece.
     begins: Codes,
@@ -39,7 +38,7 @@ impl Sieve {
                 state if state < length => begins[at] |= bit,
                 _ => finds[at] |= bit,
             }
-            if code == ESCAPE || (1..length).any(|state| to(state) != to(0)) {
+            if (1..length).any(|state| to(state) != to(0)) {
                 goes_on[at] |= bit;
             }
         }
