@@ -30,7 +30,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, functions::of_rows, limits, nan};
+use crate::{error::Error, functions::of_rows, limits, nan, nearest};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
@@ -227,7 +227,7 @@ fn evaluate(
     let (left, right) = (left.to_array(rows)?, right.to_array(rows)?);
     match data_type {
         DataType::Float64 => {
-            let (a, b) = (cast(&left, &DataType::Float64)?, cast(&right, &DataType::Float64)?);
+            let (a, b) = (nearest::doubles(&left)?, nearest::doubles(&right)?);
             floats(op, a.as_primitive(), b.as_primitive())
         }
         DataType::Int64 => {

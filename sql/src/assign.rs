@@ -55,10 +55,7 @@ impl Rows {
     pub(crate) fn check(&self, given: &SchemaRef) -> Result<()> {
         for (field, source) in self.schema.fields().iter().zip(&self.sources) {
             let Some(source) = source else { continue };
-            let given = given.fields().get(*source).map_or(&DataType::Null, |field| field.data_type());
-            if !is_stored(given, field) {
-                return Err(mismatch(field, &format!("{given} is not stored as {}", field.type_name())));
-            }
+            check(given.fields().get(*source).map_or(&DataType::Null, |field| field.data_type()), field)?;
         }
         Ok(())
     }
@@ -134,10 +131,24 @@ fn is_stored(given: &DataType, field: &Field) -> bool {
     }
 }
 
+/// Fails where a type has no way into a column.
+pub(crate) fn check(given: &DataType, field: &Field) -> Result<()> {
+    match is_stored(given, field) {
+        true => Ok(()),
+        false => Err(mismatch(field, &format!("{given} is not stored as {}", field.type_name()))),
+    }
+}
+
 /// Values as their column has them.
 fn assigned(column: &ArrayRef, field: &Field, is_own: bool) -> Result<ArrayRef> {
+    let typed = if is_own { as_type(column, field)? } else { typed(column, field)? };
+    Ok(logical::to_form(&typed, field.logical)?)
+}
+
+/// Values of a statement, of the type that their column has beyond the doors of the engine.
+pub(crate) fn typed(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let typed = as_type(column, field)?;
-    if let (Some((_, shown)), false) = (checked::first_beyond(&typed), is_own) {
+    if let Some((_, shown)) = checked::first_beyond(&typed) {
         let message = format!(
             "column {:?} of type {}: {shown} is not within 0001-01-01 to 9999-12-31",
             field.name,
@@ -145,7 +156,7 @@ fn assigned(column: &ArrayRef, field: &Field, is_own: bool) -> Result<ArrayRef> 
         );
         return Err(Error::new(ErrorKind::Overflow, message));
     }
-    Ok(logical::to_form(&typed, field.logical)?)
+    Ok(typed)
 }
 
 /// Values of their column's type.
@@ -154,9 +165,7 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if *given == wanted {
         return Ok(Arc::clone(column));
     }
-    if !is_stored(given, field) {
-        return Err(mismatch(field, &format!("{given} is not stored as {}", field.type_name())));
-    }
+    check(given, field)?;
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = |column: &ArrayRef, to: &DataType| {
         cast_with_options(column, to, &options).map_err(|error| {

@@ -35,7 +35,7 @@ use crate::{
 enum Kind {
     /// What is a date or a timestamp of the calendar; anything else as it is.
     Within { is_try: bool },
-    /// A text or a float as a float of 64 or 32 bits.
+    /// A text, a float or a decimal as a float of 64 or 32 bits.
     Float { is_narrow: bool, is_try: bool },
 }
 
@@ -76,6 +76,21 @@ pub(crate) fn within(expr: Expr) -> Expr {
     function("basalt_within", Kind::Within { is_try: false }).call(vec![expr])
 }
 
+/// A decimal as the float that is nearest to it.
+pub(crate) fn float(expr: Expr, to: &DataType) -> Expr {
+    let is_narrow = *to == DataType::Float32;
+    let name = if is_narrow { "basalt_float32" } else { "basalt_float64" };
+    function(name, Kind::Float { is_narrow, is_try: false }).call(vec![expr])
+}
+
+/// What [`float`] makes a double of.
+pub(crate) fn as_float(function: &ScalarFunction) -> Option<&Expr> {
+    match function.args.as_slice() {
+        [inner] if function.func.name() == "basalt_float64" => Some(inner),
+        _ => None,
+    }
+}
+
 /// The functions of DataFusion that make dates and timestamps of numbers and texts, and of others the local times of zones.
 pub(crate) const MAKERS: [&str; 7] = [
     "make_date",
@@ -112,13 +127,9 @@ pub(crate) fn is_one(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|from| is_other(&from))
 }
 
-/// Whether a decimal becomes what the planner's cast makes wrong of it: an integer of more digits than 38, or a float.
+/// Whether a decimal becomes what the planner's cast makes wrong of it: an integer of more digits than 38.
 fn of_decimal(from: &DataType, to: &DataType) -> bool {
-    match from {
-        DataType::Decimal128(..) => to.is_floating(),
-        DataType::Decimal256(..) => to.is_floating() || to.is_integer(),
-        _ => false,
-    }
+    matches!(from, DataType::Decimal256(..)) && to.is_integer()
 }
 
 /// The decimal of 38 digits that has the whole part of one that has more.
@@ -140,7 +151,7 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(None) };
     if of_decimal(&from, to) {
-        return Ok(cast_of_decimal(expr, inner, &from, to));
+        return Ok(Some(cast_of_decimal(expr, inner, &from)));
     }
     let Some(kind) = kind_of(&from, to, is_try) else { return Ok(None) };
     let whole = match to {
@@ -160,27 +171,15 @@ pub(crate) fn of_cast(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     })
 }
 
-/// What the cast of such a decimal becomes; `None`: it stays what it is, as one of a column to a float does, for it goes to the
-/// engine.
-fn cast_of_decimal(cast: &Expr, inner: &Expr, from: &DataType, to: &DataType) -> Option<Expr> {
-    if to.is_integer() {
-        let field = Arc::new(Field::new("narrower", narrower(from), true));
-        let inner = Box::new(inner.clone());
-        let narrow = match cast {
-            Expr::TryCast(_) => Expr::TryCast(TryCast { expr: inner, field }),
-            _ => Expr::Cast(Cast { expr: inner, field }),
-        };
-        return Some(of(cast, narrow));
-    }
-    let literal = match inner {
-        Expr::Literal(value, _) => value.clone(),
-        Expr::Negative(inner) => match inner.as_ref() {
-            Expr::Literal(value, _) => value.arithmetic_negate().ok()?,
-            _ => return None,
-        },
-        _ => return None,
+/// The cast of such a decimal.
+fn cast_of_decimal(cast: &Expr, inner: &Expr, from: &DataType) -> Expr {
+    let field = Arc::new(Field::new("narrower", narrower(from), true));
+    let inner = Box::new(inner.clone());
+    let narrow = match cast {
+        Expr::TryCast(_) => Expr::TryCast(TryCast { expr: inner, field }),
+        _ => Expr::Cast(Cast { expr: inner, field }),
     };
-    nearest::float(&literal, to).map(|float| Expr::Literal(float, None))
+    of(cast, narrow)
 }
 
 /// The same cast of another expression.
@@ -313,6 +312,9 @@ impl Function {
             },
             Kind::Float { is_narrow, is_try } => {
                 let to = if is_narrow { DataType::Float32 } else { DataType::Float64 };
+                if let Some(floats) = nearest::floats(given, &to) {
+                    return Ok(floats);
+                }
                 let options = CastOptions { safe: is_try, ..CastOptions::default() };
                 // A text may say that what is no number has a sign.
                 let made = nan::of_array(cast_with_options(given, &to, &options)?);

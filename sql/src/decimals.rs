@@ -4,9 +4,9 @@ pub(crate) mod quotient;
 pub(crate) mod whole;
 
 use arrow_array::{ArrayRef, Decimal128Array, cast::AsArray as _, types::Decimal128Type};
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use basalt_core::error::ErrorKind;
-use datafusion::arrow::compute::cast;
+use datafusion::{arrow::compute::cast, common::ScalarValue};
 
 use crate::error::Error;
 
@@ -33,6 +33,21 @@ pub(crate) fn divided(a: &ArrayRef, b: &ArrayRef) -> datafusion::common::Result<
     };
     let quotients: Result<Decimal128Array, Error> = a.iter().zip(b.iter()).map(of_row).collect();
     Ok(quotients?.with_precision_and_scale(38, 0)?)
+}
+
+/// The decimal that a text such as `-1.50` writes, with all of its places; `None`: it has an exponent, more digits than fit, or is no
+/// number.
+pub(crate) fn of_text(text: &str) -> Option<ScalarValue> {
+    let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    if text.contains(['e', 'E', '_']) {
+        return None;
+    }
+    let places = text.split_once('.').map_or(0, |(_, behind)| behind.len());
+    let scale = u8::try_from(places).ok().filter(|scale| *scale <= DECIMAL128_MAX_PRECISION)?;
+    let unscaled = read(text, DECIMAL128_MAX_PRECISION, scale.cast_signed())?;
+    let digits = unscaled.unsigned_abs().checked_ilog10().map_or(1, |below| below + 1);
+    let precision = u8::try_from(digits).ok()?.max(scale);
+    Some(ScalarValue::Decimal128(Some(unscaled), precision, scale.cast_signed()))
 }
 
 /// The unscaled value of a text such as `-1.5`, ` +1e3 ` or `1_000.25`, rounded to so many places, half of one away from

@@ -13,6 +13,7 @@ mod fetch;
 mod grouping;
 pub(crate) mod outer;
 mod quantified;
+pub(crate) mod rows;
 mod selects;
 pub(crate) mod signs;
 mod templates;
@@ -98,7 +99,8 @@ pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
 
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
-    let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0 };
+    let is_stored = matches!(statement, ast::Statement::Insert(_));
+    let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0, is_stored };
     weight::check(statement)?;
     within::qualify(statement)?;
     arrows::as_calls(statement)?;
@@ -112,6 +114,8 @@ struct Rewrite {
     fault: Option<Error>,
     /// Bytes of arguments that stand more than once where they were written once.
     doubled: usize,
+    /// The first query gives what is stored, whose types are those of columns.
+    is_stored: bool,
 }
 
 impl Rewrite {
@@ -531,6 +535,9 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
         fetch::rewrite(query);
+        if !std::mem::take(&mut self.is_stored) {
+            rows::typed(&mut query.body);
+        }
         for table in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if table.alias.columns.is_empty() {
                 name_by_text(&mut table.query.body);

@@ -19,7 +19,7 @@ use datafusion::{
 use crate::{
     arithmetic::Arithmetic,
     catalog::Table,
-    sums,
+    checked, sums,
     table::{Columns, all},
 };
 
@@ -127,6 +127,10 @@ impl Translator<'_> {
             df::Expr::Cast(cast) => {
                 let from = self.type_of(&cast.expr)?;
                 keeps_value(from, cast.field.data_type()).then(|| self.column(&cast.expr)).flatten()
+            }
+            df::Expr::ScalarFunction(function) => {
+                let of = checked::as_float(function)?;
+                keeps_value(self.type_of(of)?, &DataType::Float64).then(|| self.column(of)).flatten()
             }
             df::Expr::Alias(alias) => self.compared_column(&alias.expr),
             _ => self.column(expr),

@@ -28,7 +28,7 @@ use crate::{
     bytes,
     calendar::{self, Moment},
     error::Error,
-    interval, nan, nested, of_texts,
+    interval, nan, nearest, nested, of_texts,
 };
 
 /// Which function.
@@ -406,7 +406,7 @@ pub(crate) fn cast_to_texts(array: &ArrayRef) -> Result<StringArray> {
 }
 
 pub(crate) fn floats(array: &ArrayRef) -> Result<Float64Array> {
-    Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+    Ok(nearest::doubles(array)?.as_primitive::<Float64Type>().clone())
 }
 
 /// Dates, timestamps and their texts as microseconds.

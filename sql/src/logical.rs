@@ -25,6 +25,7 @@ pub(crate) async fn logical(session: &SessionState, statement: Statement) -> Res
 
 /// What a statement is planned to. Columns of one list that would have the same name get others.
 pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    dialect::rows::as_queries(&mut statement)?;
     stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;
     let of = async |statement: Statement| {

@@ -23,7 +23,7 @@ use crate::{
     checked, choices, coerce,
     decimals::whole,
     error::Error,
-    functions, lists, named, nested, truncated, windows,
+    functions, lists, named, nested, truncated, untyped, windows,
     zeros::{distinct_with_one_zero, is_computed, one_zero, windows_with_one_zero},
 };
 
@@ -164,7 +164,7 @@ fn named(subquery: &mut Subquery) -> Result<bool> {
     Ok(true)
 }
 
-fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         expr if named::inner(&expr).is_some() => {
             // Default: it is what it was.
@@ -296,12 +296,15 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             let thens = when_then_expr.iter_mut().map(|(_, then)| &mut **then);
             let mut sides: Vec<&mut Expr> = thens.chain(else_expr.as_deref_mut()).collect();
+            changed |= untyped::typed(&mut sides, schema)?;
             changed |= meet(&mut sides, schema) | choices::alike(&mut sides, schema);
             transformed(Expr::Case(Case { expr, when_then_expr, else_expr }), changed)
         }
         Expr::ScalarFunction(mut function) if CHOICES.contains(&function.func.name()) => {
+            let is_first_value = function.func.name() == "nullif" && untyped::is_one(function.args.first());
             let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
-            let changed = meet(&mut sides, schema);
+            let mut changed = !is_first_value && untyped::typed(&mut sides, schema)?;
+            changed |= meet(&mut sides, schema);
             transformed(Expr::ScalarFunction(function), changed)
         }
         Expr::ScalarFunction(function)

@@ -10,19 +10,12 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
-    common::{
-        Result, ScalarValue,
-        config::ConfigOptions,
-        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
-    },
+    common::{Result, ScalarValue},
     logical_expr::{
-        Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, EmitTo, Expr, GroupsAccumulator,
-        LogicalPlan, ScalarFunctionArgs, ScalarUDF, Signature,
-        expr::{Cast, TryCast},
-        expr_rewriter::NamePreserver,
+        Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, EmitTo, GroupsAccumulator,
+        ScalarFunctionArgs, ScalarUDF, Signature,
         function::{AccumulatorArgs, StateFieldsArgs},
     },
-    optimizer::AnalyzerRule,
 };
 
 use crate::around::Call;
@@ -137,46 +130,6 @@ impl Call for OneNan {
             ColumnarValue::Scalar(value) => ColumnarValue::Scalar(of_scalar(value)),
         })
     }
-}
-
-/// A rule for literals: a text that says it has a sign is one like others where it is coerced to a float.
-#[derive(Debug)]
-pub(crate) struct OneNanLiteral;
-
-impl AnalyzerRule for OneNanLiteral {
-    fn name(&self) -> &str {
-        "one_nan_literal"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let settled = expr.transform_up(|expr| match coerced(&expr) {
-                    Some(literal) => Ok(Transformed::yes(literal)),
-                    None => Ok(Transformed::no(expr)),
-                })?;
-                Ok(settled.update_data(|expr| name.restore(expr)))
-            })
-        })
-        .data()
-    }
-}
-
-/// The literal that a text becomes which is cast to a float, where it is no number.
-fn coerced(expr: &Expr) -> Option<Expr> {
-    let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expr else {
-        return None;
-    };
-    let Expr::Literal(value, _) = expr.as_ref() else { return None };
-    if !field.data_type().is_floating() || !value.data_type().is_string() {
-        return None;
-    }
-    let float = value.cast_to(field.data_type()).ok()?;
-    let one = of_scalar(float.clone());
-    // Scalar values are the same where their bits are.
-    (one != float).then_some(Expr::Literal(one, None))
 }
 
 /// One of [`AGGREGATES`]; its name and types stay as they are.

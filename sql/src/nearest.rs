@@ -4,16 +4,38 @@
 use std::{str::FromStr, sync::Arc};
 
 use arrow_array::{
-    Array as _, ArrayRef, PrimitiveArray,
+    Array as _, ArrayRef, Float64Array, PrimitiveArray,
     cast::AsArray as _,
     types::{ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float32Type, Float64Type},
 };
 use arrow_schema::DataType;
-use datafusion::common::ScalarValue;
+use basalt_core::value;
+use datafusion::{
+    arrow::compute::cast,
+    common::{Result, ScalarValue},
+};
+
+/// Whether a float of the digits, divided by a power of ten, is the nearest one: both are floats then that are exact, and their
+/// quotient is rounded once.
+pub(crate) fn is_exact(from: &DataType, to: &DataType) -> bool {
+    let DataType::Decimal128(precision, scale) = from else { return false };
+    match to {
+        DataType::Float64 => *precision <= 15 && (0..=22).contains(scale),
+        // The division is one of 64 bits, which have more than twice as many digits.
+        DataType::Float32 => *precision <= 7 && (0..=10).contains(scale),
+        _ => false,
+    }
+}
 
 /// The decimals as floats; `None`: they are none, or something else is wanted.
 pub(crate) fn floats(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     Some(match (array.data_type(), to) {
+        (DataType::Decimal128(_, scale @ 0..), DataType::Float64) => {
+            let scale = scale.unsigned_abs();
+            let floats: Float64Array =
+                array.as_primitive::<Decimal128Type>().unary(|unscaled| value::to_f64(unscaled, scale));
+            Arc::new(floats)
+        }
         (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Float64) => {
             Arc::new(read::<Float64Type>(array))
         }
@@ -22,6 +44,15 @@ pub(crate) fn floats(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         }
         _ => return None,
     })
+}
+
+/// Numbers as doubles.
+pub(crate) fn doubles(array: &ArrayRef) -> Result<ArrayRef> {
+    let is_exact = is_exact(array.data_type(), &DataType::Float64);
+    match (!is_exact).then(|| floats(array, &DataType::Float64)).flatten() {
+        Some(floats) => Ok(floats),
+        None => Ok(cast(array, &DataType::Float64)?),
+    }
 }
 
 /// A decimal as a float.

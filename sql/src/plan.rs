@@ -30,6 +30,7 @@ use crate::{
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
     checked::{self, Within},
+    coerced::Floats,
     command::Command,
     constants::HideConstants,
     copy::{CopyForm, Target},
@@ -53,7 +54,7 @@ use crate::{
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     meaning::Meaning,
     named,
-    nan::{self, OneNan, OneNanLiteral},
+    nan::{self, OneNan},
     operators::Planner,
     parse::{Parameters, as_query},
     places::{self, Places},
@@ -63,7 +64,7 @@ use crate::{
     scan::Scan,
     sets::KeysApart,
     sideways::Sideways,
-    strings, summary,
+    stored, strings, summary,
     sums::Sums,
     system,
     timestamps::{self, Seconds},
@@ -138,7 +139,7 @@ impl Base {
             .chain(entries::all())
             .chain(quotient::all())
             .chain(json::all())
-            .chain(std::iter::once(named::function()))
+            .chain([named::function(), stored::function()])
             .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
@@ -262,7 +263,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
 /// Ours come before types are chosen, and one behind it.
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Meaning), Arc::new(KeysApart)];
-    let last: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(OneNanLiteral);
+    let last: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Floats);
     ours.into_iter().chain(Analyzer::new().rules).chain([last]).map(wanted::analysis).collect()
 }
 

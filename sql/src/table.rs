@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use arrow_schema::{DataType as ArrowType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use basalt_core::{
     query::{Expr as Value, Filter, Query, ROW_ADDRESS, SelectItem},
-    schema::{DataType, Schema},
+    schema::{DataType, Field, Schema},
 };
 use datafusion::{
     catalog::Session,
@@ -95,7 +95,7 @@ impl BasaltTable {
             Value::Column(ROW_ADDRESS.to_owned()),
             DataType::UInt64,
         );
-        let address = Arc::new(Field::new(ROW_ADDRESS, DataType::UInt64.to_arrow(), false));
+        let address = Arc::new(ArrowField::new(ROW_ADDRESS, DataType::UInt64.to_arrow(), false));
         let fields: Vec<_> = with.schema.fields().iter().cloned().chain([address]).collect();
         with.schema = Arc::new(ArrowSchema::new(fields));
         with
@@ -196,14 +196,17 @@ fn unqualified(expr: Expr) -> Result<Expr> {
 /// The columns of a table as DataFusion sees them. Its times of day have nanoseconds, as literals and in functions, and
 /// compare with no others.
 fn outer(schema: &Schema) -> SchemaRef {
-    let outer = schema.to_outer_arrow();
-    let fields = outer.fields().iter().map(|field| match field.data_type() {
-        ArrowType::Time64(TimeUnit::Microsecond) => {
-            Arc::new(field.as_ref().clone().with_data_type(ArrowType::Time64(TimeUnit::Nanosecond)))
-        }
-        _ => Arc::clone(field),
-    });
+    let fields =
+        schema.fields().iter().map(|field| ArrowField::new(&field.name, outer_type(field), field.nullable));
     Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The type of a column there.
+pub(crate) fn outer_type(field: &Field) -> ArrowType {
+    match field.to_arrow_type() {
+        ArrowType::Time64(TimeUnit::Microsecond) => ArrowType::Time64(TimeUnit::Nanosecond),
+        other => other,
+    }
 }
 
 /// One condition for all of these: a list of them, not lists in a list.

@@ -24,14 +24,11 @@ use crate::{
     dialect::stored_text,
     error::{Error, Result},
     parse::ast_parser,
+    upsert::Upsert,
 };
 
 /// Stands behind the name of the table that is written to, where its rows have addresses: no table has such a name.
 const WITH_ADDRESSES: &str = "@rows";
-/// The column that says which row of those with the same key one is.
-const NUMBER: &str = "=n";
-/// What the new rows of an INSERT are in its ON CONFLICT.
-const EXCLUDED: &str = "excluded";
 
 /// The name under which the plan finds the table that is written to.
 pub(crate) fn with_addresses(table: &str) -> String {
@@ -51,13 +48,13 @@ pub(crate) struct Rewritten {
 pub(crate) struct Effect {
     pub(crate) change: Change,
     /// The column of the addresses of rows that go, null where none does.
-    address: Option<usize>,
+    pub(crate) address: Option<usize>,
     /// The column that says which row of those with the same key one is: a second one is an error.
-    number: Option<usize>,
+    pub(crate) number: Option<usize>,
     /// The new rows; `None`: none come.
     pub(crate) rows: Option<Rows>,
     /// Columns that the query is to have.
-    width: Option<usize>,
+    pub(crate) width: Option<usize>,
 }
 
 /// The statement's command and the table that it writes to; `None`: it does not write rows.
@@ -140,7 +137,7 @@ pub(crate) fn rewrite(
     }
 }
 
-fn quoted(name: &str) -> Ident {
+pub(crate) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
@@ -150,7 +147,7 @@ fn parsed(sql: &str) -> Result<ast::Statement> {
 }
 
 /// The query of a text of ours.
-fn template(sql: &str) -> Result<Box<ast::Query>> {
+pub(crate) fn template(sql: &str) -> Result<Box<ast::Query>> {
     match parsed(sql)? {
         ast::Statement::Query(query) => Ok(query),
         other => Err(Error::Internal(format!("{other} is no query"))),
@@ -158,7 +155,7 @@ fn template(sql: &str) -> Result<Box<ast::Query>> {
 }
 
 /// The SELECT of a [`template`].
-fn select(query: &mut ast::Query) -> Result<&mut ast::Select> {
+pub(crate) fn select(query: &mut ast::Query) -> Result<&mut ast::Select> {
     match &mut *query.body {
         SetExpr::Select(select) => Ok(select),
         other => Err(Error::Internal(format!("{other} is no SELECT"))),
@@ -252,7 +249,11 @@ fn update(update: ast::Update, table: &str, schema: &Schema, open: bool) -> Resu
 }
 
 /// The columns that are set, each once, and the values that they get.
-fn assigned(assignments: Vec<Assignment>, schema: &Schema, open: bool) -> Result<Vec<(usize, Expr)>> {
+pub(crate) fn assigned(
+    assignments: Vec<Assignment>,
+    schema: &Schema,
+    open: bool,
+) -> Result<Vec<(usize, Expr)>> {
     let mut set: Vec<(usize, Expr)> = Vec::new();
     for Assignment { target, mut value } in assignments {
         let AssignmentTarget::ColumnName(name) = &target else {
@@ -384,152 +385,6 @@ fn values_stored(query: &mut ast::Query, schema: &Schema, columns: &[usize], ope
         _ => {}
     }
     Ok(())
-}
-
-/// INSERT ... ON CONFLICT.
-struct Upsert<'a> {
-    table: &'a str,
-    /// The name of the table in the statement.
-    alias: Ident,
-    schema: &'a Schema,
-    /// The columns that are inserted, in the order of the query.
-    columns: Vec<usize>,
-    /// For each column of the table, its place in the query.
-    sources: Vec<Option<usize>>,
-    keys: Vec<usize>,
-}
-
-impl Upsert<'_> {
-    /// Whether a new row takes the place of an old one in all columns, so that nothing of the old one need be known.
-    fn is_whole(&self, update: &ast::DoUpdate) -> bool {
-        let as_it_is = |assignment: &Assignment| {
-            let (AssignmentTarget::ColumnName(target), Expr::CompoundIdentifier(value)) =
-                (&assignment.target, &assignment.value)
-            else {
-                return None;
-            };
-            let ([ObjectNamePart::Identifier(target)], [of, value]) = (target.0.as_slice(), value.as_slice())
-            else {
-                return None;
-            };
-            let is_same = of.value.eq_ignore_ascii_case(EXCLUDED) && value.value == target.value;
-            is_same.then(|| self.schema.index_of(&target.value)).flatten()
-        };
-        let set: Option<Vec<usize>> = update.assignments.iter().map(as_it_is).collect();
-        let Some(set) = set else { return false };
-        let mut all = 0..self.schema.fields().len();
-        update.selection.is_none()
-            && self.sources.iter().all(Option::is_some)
-            && all.all(|column| set.contains(&column) || self.keys.contains(&column))
-    }
-
-    fn whole(self, source: Box<ast::Query>) -> Rewritten {
-        let name = |column: &usize| self.schema.fields()[*column].name.clone();
-        let change = Change::Replace(self.keys.iter().map(name).collect());
-        let rows = Some(Rows::new(self.schema, self.sources));
-        let width = Some(self.columns.len());
-        let effect = Effect { change, address: None, number: None, rows, width };
-        Rewritten { command: Command::Merge, query: ast::Statement::Query(source), effect }
-    }
-
-    /// The new rows are joined to those that are there.
-    fn rows(self, source: Box<ast::Query>, update: Option<ast::DoUpdate>, open: bool) -> Result<Rewritten> {
-        let name = |column: &usize| quoted(&self.schema.fields()[*column].name).to_string();
-        let list = |parts: Vec<String>, between: &str| parts.join(between);
-        let new = quoted(EXCLUDED);
-        let address = format!("{}.{}", self.alias, quoted(ROW_ADDRESS));
-        let keys: Vec<_> = self.keys.iter().map(name).collect();
-        let nulls = list(keys.iter().map(|key| format!("{key} IS NULL")).collect(), " OR ");
-        let same =
-            list(keys.iter().map(|key| format!("{}.{key} = {new}.{key}", self.alias)).collect(), " AND ");
-        let inserted = |column: usize| match self.sources[column] {
-            Some(_) => format!("{new}.{}", name(&column)),
-            None => "NULL".to_owned(),
-        };
-        let (set, selection) = match update {
-            Some(update) => (assigned(update.assignments, self.schema, open)?, Some(update.selection)),
-            None => (Vec::new(), None),
-        };
-        let values: Vec<_> = (0..self.schema.fields().len())
-            .map(|column| {
-                let kept = format!("{}.{}", self.alias, name(&column));
-                let is_set = set.iter().any(|(set, _)| *set == column);
-                // What is set takes the place of this.
-                let then = if is_set { "NULL".to_owned() } else { kept };
-                let insert = inserted(column);
-                format!("CASE WHEN {address} IS NULL THEN {insert} ELSE {then} END AS \"={column}\"")
-            })
-            .collect();
-        let number = quoted(NUMBER);
-        let sql = format!(
-            "SELECT {}, {address}, {new}.{number} FROM (SELECT s.*, CASE WHEN {nulls} THEN 1 ELSE row_number() OVER \
-             (PARTITION BY {}) END AS {number} FROM (SELECT 1) AS s ({})) AS {new} LEFT JOIN {} AS {} ON {same} \
-             WHERE {address} IS NULL",
-            list(values, ", "),
-            list(keys, ", "),
-            list(self.columns.iter().map(name).collect(), ", "),
-            quoted(&with_addresses(self.table)),
-            self.alias,
-        );
-        let mut query = template(&sql)?;
-        let of = select(&mut query)?;
-        for (column, value) in set {
-            if let Some(SelectItem::ExprWithAlias { expr: Expr::Case { else_result, .. }, .. }) =
-                of.projection.get_mut(column)
-            {
-                *else_result = Some(Box::new(value));
-            }
-        }
-        let is_new = of.selection.take();
-        let does_nothing = selection.is_none();
-        of.selection = match (selection, is_new) {
-            // The first of those with the same key.
-            (None, Some(is_new)) => {
-                let first = template(&format!("SELECT {new}.{number} = 1"))?;
-                let first = match *first.body {
-                    SetExpr::Select(first) => first.projection.into_iter().next(),
-                    _ => None,
-                };
-                match first {
-                    Some(SelectItem::UnnamedExpr(first)) => {
-                        Some(both(ast::BinaryOperator::And, is_new, first))
-                    }
-                    _ => Some(is_new),
-                }
-            }
-            (Some(Some(condition)), Some(is_new)) => {
-                Some(both(ast::BinaryOperator::Or, is_new, Expr::Nested(Box::new(condition))))
-            }
-            _ => None,
-        };
-        place(&mut of.from, source)?;
-        let columns = self.schema.fields().len();
-        let rows = Some(Rows::new(self.schema, (0..columns).map(Some).collect()));
-        let number = (!does_nothing).then_some(columns + 1);
-        let change = Change::Update { exactly: true };
-        let effect = Effect { change, address: Some(columns), number, rows, width: Some(columns + 2) };
-        Ok(Rewritten { command: Command::Merge, query: ast::Statement::Query(query), effect })
-    }
-}
-
-fn both(op: ast::BinaryOperator, left: Expr, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
-}
-
-/// Puts a query in the place of the innermost one of the template.
-fn place(from: &mut [TableWithJoins], source: Box<ast::Query>) -> Result<()> {
-    let lost = || Error::Internal("the template has no place for the query".to_owned());
-    let Some(TableFactor::Derived { subquery: outer, .. }) = from.first_mut().map(|from| &mut from.relation)
-    else {
-        return Err(lost());
-    };
-    match select(outer)?.from.first_mut().map(|from| &mut from.relation) {
-        Some(TableFactor::Derived { subquery, .. }) => {
-            *subquery = source;
-            Ok(())
-        }
-        _ => Err(lost()),
-    }
 }
 
 impl Effect {

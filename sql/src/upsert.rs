@@ -1,0 +1,174 @@
+//! INSERT ... ON CONFLICT: the rows that come are joined to those that are there by their keys.
+
+use basalt_core::{query::ROW_ADDRESS, schema::Schema};
+use datafusion::sql::sqlparser::ast::{
+    self, Assignment, AssignmentTarget, Expr, Ident, ObjectNamePart, SelectItem, SetExpr, TableFactor,
+    TableWithJoins,
+};
+
+use crate::{
+    assign::Rows,
+    catalog::Change,
+    command::Command,
+    error::{Error, Result},
+    stored,
+    write::{Effect, Rewritten, assigned, quoted, select, template, with_addresses},
+};
+
+/// The column that says which row of those with the same key one is.
+const NUMBER: &str = "=n";
+/// What the new rows of an INSERT are in its ON CONFLICT.
+const EXCLUDED: &str = "excluded";
+
+/// INSERT ... ON CONFLICT.
+pub(crate) struct Upsert<'a> {
+    pub(crate) table: &'a str,
+    /// The name of the table in the statement.
+    pub(crate) alias: Ident,
+    pub(crate) schema: &'a Schema,
+    /// The columns that are inserted, in the order of the query.
+    pub(crate) columns: Vec<usize>,
+    /// For each column of the table, its place in the query.
+    pub(crate) sources: Vec<Option<usize>>,
+    pub(crate) keys: Vec<usize>,
+}
+
+impl Upsert<'_> {
+    /// Whether a new row takes the place of an old one in all columns, so that nothing of the old one need be known.
+    pub(crate) fn is_whole(&self, update: &ast::DoUpdate) -> bool {
+        let as_it_is = |assignment: &Assignment| {
+            let (AssignmentTarget::ColumnName(target), Expr::CompoundIdentifier(value)) =
+                (&assignment.target, &assignment.value)
+            else {
+                return None;
+            };
+            let ([ObjectNamePart::Identifier(target)], [of, value]) = (target.0.as_slice(), value.as_slice())
+            else {
+                return None;
+            };
+            let is_same = of.value.eq_ignore_ascii_case(EXCLUDED) && value.value == target.value;
+            is_same.then(|| self.schema.index_of(&target.value)).flatten()
+        };
+        let set: Option<Vec<usize>> = update.assignments.iter().map(as_it_is).collect();
+        let Some(set) = set else { return false };
+        let mut all = 0..self.schema.fields().len();
+        update.selection.is_none()
+            && self.sources.iter().all(Option::is_some)
+            && all.all(|column| set.contains(&column) || self.keys.contains(&column))
+    }
+
+    pub(crate) fn whole(self, source: Box<ast::Query>) -> Rewritten {
+        let name = |column: &usize| self.schema.fields()[*column].name.clone();
+        let change = Change::Replace(self.keys.iter().map(name).collect());
+        let rows = Some(Rows::new(self.schema, self.sources));
+        let width = Some(self.columns.len());
+        let effect = Effect { change, address: None, number: None, rows, width };
+        Rewritten { command: Command::Merge, query: ast::Statement::Query(source), effect }
+    }
+
+    /// The new rows are joined to those that are there.
+    pub(crate) fn rows(
+        self,
+        source: Box<ast::Query>,
+        update: Option<ast::DoUpdate>,
+        open: bool,
+    ) -> Result<Rewritten> {
+        let name = |column: &usize| quoted(&self.schema.fields()[*column].name).to_string();
+        let list = |parts: Vec<String>, between: &str| parts.join(between);
+        let new = quoted(EXCLUDED);
+        let address = format!("{}.{}", self.alias, quoted(ROW_ADDRESS));
+        let keys: Vec<_> = self.keys.iter().map(name).collect();
+        let nulls = list(keys.iter().map(|key| format!("{key} IS NULL")).collect(), " OR ");
+        let same =
+            list(keys.iter().map(|key| format!("{}.{key} = {new}.{key}", self.alias)).collect(), " AND ");
+        let inserted = |column: usize| match self.sources[column] {
+            Some(_) => format!("{new}.{}", name(&column)),
+            None => "NULL".to_owned(),
+        };
+        let (set, selection) = match update {
+            Some(update) => (assigned(update.assignments, self.schema, open)?, Some(update.selection)),
+            None => (Vec::new(), None),
+        };
+        let values: Vec<_> = (0..self.schema.fields().len())
+            .map(|column| {
+                let kept = format!("{}.{}", self.alias, name(&column));
+                let is_set = set.iter().any(|(set, _)| *set == column);
+                // What is set takes the place of this.
+                let then = if is_set { "NULL".to_owned() } else { kept };
+                let insert = inserted(column);
+                format!("CASE WHEN {address} IS NULL THEN {insert} ELSE {then} END AS \"={column}\"")
+            })
+            .collect();
+        let number = quoted(NUMBER);
+        // Values are compared as their columns have them: 1.4 is the key 1 of whole numbers.
+        let stored = |column: &usize| {
+            let value = format!("s.{}", name(column));
+            format!("{} AS {}", stored::call(&value, &self.schema.fields()[*column]), name(column))
+        };
+        let sql = format!(
+            "SELECT {}, {address}, {new}.{number} FROM (SELECT s.*, CASE WHEN {nulls} THEN 1 ELSE row_number() OVER \
+             (PARTITION BY {}) END AS {number} FROM (SELECT {} FROM (SELECT 1) AS s ({})) AS s) AS {new} LEFT JOIN {} AS {} ON {same} \
+             WHERE {address} IS NULL",
+            list(values, ", "),
+            list(keys, ", "),
+            list(self.columns.iter().map(stored).collect(), ", "),
+            list(self.columns.iter().map(name).collect(), ", "),
+            quoted(&with_addresses(self.table)),
+            self.alias,
+        );
+        let mut query = template(&sql)?;
+        let of = select(&mut query)?;
+        for (column, value) in set {
+            if let Some(SelectItem::ExprWithAlias { expr: Expr::Case { else_result, .. }, .. }) =
+                of.projection.get_mut(column)
+            {
+                *else_result = Some(Box::new(value));
+            }
+        }
+        let is_new = of.selection.take();
+        let does_nothing = selection.is_none();
+        of.selection = match (selection, is_new) {
+            // The first of those with the same key.
+            (None, Some(is_new)) => {
+                let first = template(&format!("SELECT {new}.{number} = 1"))?;
+                let first = match *first.body {
+                    SetExpr::Select(first) => first.projection.into_iter().next(),
+                    _ => None,
+                };
+                match first {
+                    Some(SelectItem::UnnamedExpr(first)) => {
+                        Some(both(ast::BinaryOperator::And, is_new, first))
+                    }
+                    _ => Some(is_new),
+                }
+            }
+            (Some(Some(condition)), Some(is_new)) => {
+                Some(both(ast::BinaryOperator::Or, is_new, Expr::Nested(Box::new(condition))))
+            }
+            _ => None,
+        };
+        place(&mut of.from, source)?;
+        let columns = self.schema.fields().len();
+        let rows = Some(Rows::new(self.schema, (0..columns).map(Some).collect()));
+        let number = (!does_nothing).then_some(columns + 1);
+        let change = Change::Update { exactly: true };
+        let effect = Effect { change, address: Some(columns), number, rows, width: Some(columns + 2) };
+        Ok(Rewritten { command: Command::Merge, query: ast::Statement::Query(query), effect })
+    }
+}
+
+fn both(op: ast::BinaryOperator, left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// Puts a query in the place of the innermost one of the template.
+fn place(from: &mut [TableWithJoins], source: Box<ast::Query>) -> Result<()> {
+    let Some(TableFactor::Derived { subquery, .. }) = from.first_mut().map(|from| &mut from.relation) else {
+        return Err(Error::Internal("the template has no place for the query".to_owned()));
+    };
+    match select(subquery)?.from.as_mut_slice() {
+        [] => *subquery = source,
+        inner => return place(inner, source),
+    }
+    Ok(())
+}
