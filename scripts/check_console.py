@@ -11,6 +11,7 @@ import shutil
 import sys
 import urllib.parse
 
+from check_console_load import loads
 from check_console_taken import taken
 from playwright.sync_api import expect, sync_playwright
 
@@ -514,6 +515,7 @@ def walk(page, name):
     expect(row).to_have_count(0)
     other.close()
 
+    loads(page, URL, KEY, check, fits, lambda what: picture(page, f"{what}-{name}"))
     empty(page)
     page.get_by_role("navigation").get_by_role("link", name="Cluster").click()
     expect(page.locator(".node")).not_to_have_count(0)

@@ -2,6 +2,7 @@
 
 import { cluster } from "./cluster.js";
 import { forgetNames } from "./editor.js";
+import { forget as forgetFiles } from "./load.js";
 import { h, problem } from "./page.js";
 import { queries } from "./queries.js";
 import { forgetKey, hasKey } from "./server.js";
@@ -47,6 +48,7 @@ function who() {
     forgetKey();
     forgetStatement();
     forgetNames();
+    forgetFiles();
     show();
   };
   shown.replaceChildren(...(hasKey() ? [h("button", { class: "quiet", onclick: forget }, "Forget the key")] : []));

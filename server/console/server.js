@@ -49,15 +49,18 @@ function askForKey(problem) {
 export const hasKey = () => sessionStorage.getItem(KEY) !== null;
 export const forgetKey = () => sessionStorage.removeItem(KEY);
 
-/** Sends a request, with a key where the server wants one; the answer is there when this returns, or an error is thrown. */
-async function ask(path, options = {}) {
+/**
+ * Sends a request, with a key where the server wants one; the answer is there when this returns, or an error is thrown. `send`
+ * does what fetch does.
+ */
+async function ask(path, options = {}, send = fetch) {
   for (;;) {
     const headers = { ...options.headers };
     const key = sessionStorage.getItem(KEY);
     if (key) headers.authorization = `Bearer ${key}`;
     let response;
     try {
-      response = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
+      response = await send(path, { ...options, headers, cache: "no-store", credentials: "omit" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ServerError(0, { reason: "UNREACHABLE", message: "the server does not answer; is it running?" });
@@ -166,6 +169,40 @@ export async function file(statement, type, signal) {
   }
 }
 
+/** Like fetch, of which no browser tells how much of a body has left: `sent` is told. */
+const telling = (sent) => (path, { method, headers, body, signal }) => new Promise((resolve, reject) => {
+  signal.throwIfAborted();
+  const request = new XMLHttpRequest();
+  const stop = () => request.abort();
+  request.open(method, path);
+  for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+  request.upload.onprogress = (event) => sent(event.loaded);
+  request.upload.onload = () => sent(body.size);
+  request.onload = () => resolve({
+    ok: request.status >= 200 && request.status < 300,
+    status: request.status,
+    statusText: request.statusText,
+    json: async () => JSON.parse(request.responseText),
+  });
+  request.onerror = () => reject(new TypeError("no answer came"));
+  request.onabort = () => reject(signal.reason);
+  request.onloadend = () => signal.removeEventListener("abort", stop);
+  signal.addEventListener("abort", stop);
+  sent(0);
+  request.send(body);
+});
+
+/** Sends bytes of a media type as rows for a table: { rows, version, created }; `sent` is told how many bytes have left. */
+export async function load(table, body, type, { options, sent, signal }) {
+  const path = `/v1/tables/${encodeURIComponent(table)}?${new URLSearchParams(options)}`;
+  const response = await ask(path, { method: "POST", headers: { "content-type": type }, body, signal }, telling(sent));
+  try {
+    return await response.json();
+  } catch {
+    throw new ServerError(0, { reason: "INCOMPLETE", message: "the answer broke off" });
+  }
+}
+
 /** Objects of a statement's rows. */
 export async function objects(statement, options) {
   const { columns, rows } = await sql(statement, options);
@@ -180,7 +217,7 @@ export const text = (value) => `'${value.replaceAll("'", "''")}'`;
 const PLAIN = /[^,\r\n]+/y;
 
 /** Reads CSV as it comes (RFC 4180), where one text stands for null. */
-class Csv {
+export class Csv {
   rows = [];
   #none;
   #row = [];

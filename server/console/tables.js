@@ -1,28 +1,16 @@
 // The tables, and how the columns of one are held.
 
 import { kindOf } from "./chart.js";
-import { bytes, count, grid, h, meter, plural, problem, s } from "./page.js";
+import { ask, toTable } from "./links.js";
+import { panel, watch } from "./load.js";
+import { bytes, count, grid, h, meter, plural, problem, refill, s } from "./page.js";
 import { heldTable, objects, quoted, schemaOf, sql } from "./server.js";
-import { remember, replace, run } from "./statements.js";
-
-const link = (name) => h("a", { href: `#/tables/${encodeURIComponent(name)}` }, name);
-
-/** Goes to the editor with a statement, and runs it: an address alone would not run it. */
-const ask = (statement) => h("a", {
-  href: `#/sql/${encodeURIComponent(statement)}`,
-  onclick: (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-    replace(statement);
-    remember(statement);
-    run(statement);
-  },
-}, "Ask it");
 
 /** How a table is made, for a server that has none. */
 function firstSteps() {
   return h("section", { class: "first", "aria-label": "First steps" },
     h("h2", {}, "There is no table yet"),
-    h("p", {}, "A file becomes one in a terminal, be it CSV, Parquet or Arrow:"),
+    h("p", {}, "A file becomes one here, or in a terminal, be it CSV, JSON lines, Parquet or Arrow:"),
     h("pre", { tabindex: "0", role: "region", "aria-label": "A command that loads a table" }, "basalt load flights flights.csv"),
     h("p", {}, "Where the server is not at 127.0.0.1:7700, ", h("code", {}, "--server URL"), " says where. ",
       h("a", { href: "#/sql" }, "SQL"), " makes tables, too:"),
@@ -31,41 +19,56 @@ function firstSteps() {
 }
 
 export async function tables(page) {
-  page.replaceChildren(h("h1", {}, "Tables"), h("p", { class: "busy" }, "Loading…"));
-  const found = await objects("SELECT * FROM system.tables ORDER BY name");
-  if (found.length === 0) {
-    page.replaceChildren(h("h1", {}, "Tables"), firstSteps());
+  const list = h("div", {}, h("p", { class: "busy" }, "Loading…"));
+  const files = panel();
+  page.replaceChildren(h("div", { class: "title" }, h("h1", {}, "Tables"), files.button), files.element, list);
+  const unwatch = watch(() => fill(list).catch((error) => list.replaceChildren(problem(error))));
+  let timer;
+  if (await fill(list) === 0) {
+    files.open();
     // The first one is shown when it is there.
-    const timer = setInterval(async () => {
+    timer = setInterval(async () => {
       if (document.hidden) return;
       try {
         const some = await objects("SELECT name FROM system.tables LIMIT 1");
         if (some.length === 0 || !page.isConnected) return;
         clearInterval(timer);
-        await tables(page);
+        await fill(list);
       } catch (error) {
         // Who may not see them is not asked for a key again and again; others are told when the server answers.
         if (error.status === 401 || error.status === 403) clearInterval(timer);
       }
     }, 3000);
-    return () => clearInterval(timer);
+  }
+  return () => {
+    clearInterval(timer);
+    unwatch();
+  };
+}
+
+/** Fills the list of tables, and says how many there are. */
+async function fill(list) {
+  const found = await objects("SELECT * FROM system.tables ORDER BY name");
+  if (found.length === 0) {
+    refill(list, firstSteps());
+    return 0;
   }
   const most = Math.max(...found.map((table) => Number(table.bytes ?? 0)));
   const rows = found.map((table) => table.problem === null
     ? [
-      link(table.name), count(table.rows), table.columns, table.fragments, bytes(table.bytes),
+      toTable(table.name), count(table.rows), table.columns, table.fragments, bytes(table.bytes),
       meter([{ value: Number(table.bytes), kind: "held", title: bytes(table.bytes) }], most, bytes(table.bytes)),
       table.version,
     ]
     : [h("span", {}, table.name, problem({ reason: "damaged", message: table.problem })), null, null, null, null, "", null]);
   const all = found.reduce((sum, table) => sum + Number(table.bytes ?? 0), 0);
-  page.replaceChildren(
-    h("h1", {}, "Tables"),
+  refill(list,
     h("p", {}, `${plural(found.length, "table")}, ${bytes(all)} held`),
     grid([
       { name: "table" }, { name: "rows", number: true }, { name: "columns", number: true }, { name: "fragments", number: true },
       { name: "held", number: true }, { name: "" }, { name: "version", number: true },
     ], rows, "Tables"));
+  return found.length;
 }
 
 /** Bits a value: what is held, beside entropy and beside plain arrays. */

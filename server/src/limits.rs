@@ -125,6 +125,8 @@ pub const HTTP_PARAMETERS_BYTES: usize = 12 << 10;
 pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a body that are read before rows are made of them.
 pub const HTTP_PIECE_BYTES: usize = 1 << 20;
+/// Bytes of a body from which the columns of a new table are made out.
+pub const HTTP_START_BYTES: usize = 8 << 20;
 /// Bytes of a row of JSON or CSV.
 pub const HTTP_ROW_BYTES: usize = 16 << 20;
 /// Rows of a batch that is made of them, and their values.

@@ -13,18 +13,12 @@ use arrow_array::{
     types::{Float32Type, Float64Type},
 };
 use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::DataType as Arrow;
-#[cfg(feature = "sql")]
-use arrow_schema::{Schema as ArrowSchema, TimeUnit};
+use arrow_schema::{DataType as Arrow, Schema as ArrowSchema, TimeUnit};
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     fragment::check_calendar,
-    schema::Field,
-};
-#[cfg(feature = "sql")]
-use basalt_core::{
     limits::MAX_COLUMNS,
-    schema::{DataType, Schema},
+    schema::{DataType, Field, Schema},
 };
 
 use super::{BatchReader, rows::invalid};
@@ -79,7 +73,6 @@ impl BatchReader {
 }
 
 /// The columns of a new table for rows of an Arrow schema.
-#[cfg(feature = "sql")]
 pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
     if schema.fields().len() > MAX_COLUMNS {
         let message = format!("{} columns; the limit is {MAX_COLUMNS}", schema.fields().len());
@@ -96,7 +89,6 @@ pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
 }
 
 /// The type of a column that holds the values of another type.
-#[cfg(feature = "sql")]
 fn usual(data_type: &Arrow) -> Arrow {
     match data_type {
         Arrow::LargeUtf8 | Arrow::Utf8View | Arrow::Null => Arrow::Utf8,

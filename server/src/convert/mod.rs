@@ -26,7 +26,6 @@ pub(crate) use deletes::from_deletes;
 use deletes::to_deletes;
 #[cfg(feature = "sql")]
 pub(crate) use filter::parameters;
-#[cfg(feature = "sql")]
 pub(crate) use fit::table_schema;
 pub(crate) use ipc_messages::MessageReader;
 pub(crate) use lookups::{place_lookups, to_lookups};

@@ -25,7 +25,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Its files, with their media types.
-static FILES: [(&str, &str, &[u8]); 17] = files! {
+static FILES: [(&str, &str, &[u8]); 21] = files! {
     "index.html": HTML,
     "console.css": "text/css; charset=utf-8",
     "logo.svg": "image/svg+xml",
@@ -33,6 +33,10 @@ static FILES: [(&str, &str, &[u8]); 17] = files! {
     "server.js": SCRIPT,
     "page.js": SCRIPT,
     "tables.js": SCRIPT,
+    "links.js": SCRIPT,
+    "load.js": SCRIPT,
+    "upload.js": SCRIPT,
+    "kinds.js": SCRIPT,
     "sql.js": SCRIPT,
     "sort.js": SCRIPT,
     "files.js": SCRIPT,

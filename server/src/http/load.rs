@@ -8,24 +8,28 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use basalt_core::schema::Schema;
 use basalt_proto::v1 as pb;
+use basalt_storage::Deletes;
 use serde::Serialize;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     error::{json, refuse, told},
     options::{Options, content_type},
-    read::{Decoder, TYPES, next},
+    read::{Decoder, Start, TYPES, columns, next},
 };
 use crate::{
     access::{Action, Caller, Object},
     call::{Arrival, Call},
     coordinator::fresh,
     limits,
-    memory::{Consumer, Reservation},
+    made::Made,
+    memory::{Consumer, Reservation, schema_bytes},
     services::Write,
     state::State,
     status::{RequestError, Result},
+    trace,
     writes::Stream,
 };
 
@@ -34,6 +38,8 @@ use crate::{
 struct Loaded {
     rows: u64,
     version: u64,
+    /// The table was made for them.
+    created: bool,
 }
 
 pub(super) async fn load(
@@ -72,30 +78,97 @@ async fn all(
     request: Request,
 ) -> Result<Loaded> {
     call.may(Action::Write, Object::Table(name))?;
-    let options = Options::new(request.uri(), request.headers(), &["deadline_ms"])?;
+    let options = Options::new(request.uri(), request.headers(), &OPTIONS)?;
     // Rows may be many: without another word they have the longest time.
     let deadline = options.deadline(state, call)?.unwrap_or(call.at() + state.max_deadline);
-    fresh::table(state, name).await.map_err(|error| state.meant(error, name, call.caller()))?;
+    let (nulls, replace_by) = (options.list("null"), options.list("replace_by"));
+    let stream = state.writes.open(call.connection().id())?;
+    let mut held = state.memory.reserve(Consumer::Writes).of(call.caller().account());
+    let mut body = request.into_body();
+    let (mut start, mut made) = (Start::default(), None);
+    match fresh::table(state, name).await {
+        Ok(()) => {}
+        Err(error) if options.is_set("create")? && error.reason() == "TABLE_NOT_FOUND" => {
+            call.may(Action::Create, Object::Table(name))?;
+            start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
+            stream.take_place()?;
+            let columns = read_columns(state, media_type, &mut start, &nulls).await?;
+            made = Some(make(state, call.caller(), name, columns).await?);
+        }
+        Err(error) => return Err(state.meant(error, name, call.caller())),
+    }
     let table = state.catalog.get(name)?;
     call.table = Some(Arc::clone(&table));
-    let stream = state.writes.open(call.connection().id())?;
-    let decoder = Decoder::new(media_type, table.schema())?;
-    let held = state.memory.reserve(Consumer::Writes).of(call.caller().account());
+    let decoder = Decoder::new(media_type, table.schema())?.with_nulls(nulls);
+    let caller = call.caller().clone();
     let mut loading =
-        Loading { state, caller: call.caller().clone(), name, stream, decoder, write: None, held, deadline };
-    loading.body(request.into_body()).await?;
+        Loading { state, caller, name, replace_by, stream, decoder, write: None, held, deadline };
+    loading.body(start, body).await?;
     let Loading { stream, write, .. } = loading;
     let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
     stream.take_place()?;
     let committed = write.commit(stream).await?;
-    Ok(Loaded { rows: committed.rows, version: committed.version })
+    let created = made.is_some();
+    made.into_iter().for_each(Made::keep);
+    Ok(Loaded { rows: committed.rows, version: committed.version, created })
 }
+
+/// So much of a body as tells the columns of its rows.
+async fn beginning(
+    body: &mut Body,
+    media_type: &str,
+    stream: &Stream,
+    held: &mut Reservation,
+    deadline: Instant,
+) -> Result<Start> {
+    let mut start = Start::default();
+    while !start.is_enough(media_type) {
+        match stream.wait(next(body, deadline)).await?? {
+            Some(bytes) => start.bytes.extend_from_slice(&bytes),
+            None => start.is_all = true,
+        }
+        // They are looked at, and decoded, one after the other.
+        held.set(2 * start.bytes.len() as u64)?;
+    }
+    Ok(start)
+}
+
+async fn read_columns(
+    state: &Arc<State>,
+    media_type: &str,
+    start: &mut Start,
+    nulls: &[String],
+) -> Result<Schema> {
+    let (media_type, of, nulls) = (media_type.to_owned(), std::mem::take(start), nulls.to_vec());
+    let read = state.cpu.run(move || (columns(&media_type, &of, &nulls), of)).await;
+    let (read, of) = read?;
+    *start = of;
+    read
+}
+
+/// Makes a table that goes again, unless it is kept. It is made to its end, also when the client is gone meanwhile.
+async fn make(state: &Arc<State>, caller: &Caller, name: &str, columns: Schema) -> Result<Made> {
+    let mut held = state.memory.reserve(Consumer::Maintenance);
+    held.set(schema_bytes(&columns))?;
+    let (state, caller, name) = (Arc::clone(state), caller.clone(), name.to_owned());
+    let made = tokio::spawn(trace::carried(async move {
+        let table = state.tables.create(&name, columns, None, Deletes::default()).await?;
+        state.made.add(&table, &caller);
+        Ok(Made::new(&state, table, &Handle::current()))
+    }));
+    made.await.map_err(|_| RequestError::internal())?
+}
+
+/// What a load may say.
+const OPTIONS: [&str; 4] = ["deadline_ms", "create", "null", "replace_by"];
 
 /// Rows on their way from a body to their table.
 struct Loading<'a> {
     state: &'a Arc<State>,
     caller: Caller,
     name: &'a str,
+    /// Rows with the same values in these columns go.
+    replace_by: Vec<String>,
     stream: Arc<Stream>,
     decoder: Decoder,
     /// Once the columns are known.
@@ -106,8 +179,13 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    async fn body(&mut self, mut body: Body) -> Result<()> {
-        let mut ended = false;
+    /// All rows: what has been read of a body, and the rest of it.
+    async fn body(&mut self, start: Start, mut body: Body) -> Result<()> {
+        let mut ended = start.is_all;
+        if !start.bytes.is_empty() || ended {
+            self.stream.take_place()?;
+            self.piece(start.bytes, ended).await?;
+        }
         while !ended {
             let mut piece = Vec::new();
             while piece.len() < limits::HTTP_PIECE_BYTES && !ended {
@@ -132,8 +210,8 @@ impl Loading<'_> {
         });
         decoded.await?;
         if let (None, Some(columns)) = (&self.write, self.decoder.columns()) {
-            let open =
-                pb::Open { table: self.name.to_owned(), columns: columns.clone(), ..pb::Open::default() };
+            let (table, replace_by) = (self.name.to_owned(), self.replace_by.clone());
+            let open = pb::Open { table, columns: columns.clone(), replace_by, ..pb::Open::default() };
             self.write = Some(Write::open(self.state, &self.caller, &open)?);
         }
         while let Some(batch) = self.decode(Decoder::next).await? {

@@ -50,6 +50,21 @@ impl Options {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The values of an option, separated by commas.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let values = self.get(name).unwrap_or_default().split(',').map(str::trim);
+        values.filter(|value| !value.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether an option says `true`.
+    pub(super) fn is_set(&self, name: &str) -> Result<bool> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("" | "true") => Ok(true),
+            Some(other) => Err(wrong(format!("{name} is true or false, not {other:?}")).at(name)),
+        }
+    }
+
     /// The moment of `deadline_ms`, no later than any request's.
     pub(super) fn deadline(&self, state: &State, call: &Call) -> Result<Option<Instant>> {
         let Some(text) = self.get("deadline_ms") else { return Ok(None) };

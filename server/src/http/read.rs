@@ -3,6 +3,7 @@
 //! Values of CSV and JSON are read as the texts that they are, and those as values of their columns, so that none is
 //! rounded or cut.
 
+mod columns;
 mod csv;
 mod messages;
 mod values;
@@ -25,6 +26,7 @@ use crate::{
     limits, panics,
     status::{RequestError, Result},
 };
+pub(super) use columns::{Start, columns};
 use csv::{Csv, Scanner};
 use messages::Messages;
 use values::values;
@@ -94,6 +96,8 @@ pub(super) struct Decoder {
     /// Those that come, once they are known.
     columns: Option<Vec<String>>,
     rows: VecDeque<RecordBatch>,
+    /// What is null in CSV, beside the empty text.
+    nulls: Vec<String>,
 }
 
 enum Kind {
@@ -121,13 +125,18 @@ impl Decoder {
                 Kind::Lines(Box::new(Lines::new(table)?))
             }
         };
-        Ok(Self { kind, table: Arc::clone(table), columns, rows: VecDeque::new() })
+        Ok(Self { kind, table: Arc::clone(table), columns, rows: VecDeque::new(), nulls: Vec::new() })
+    }
+
+    /// The same, where these texts of a CSV are null as well.
+    pub(super) fn with_nulls(self, nulls: Vec<String>) -> Self {
+        Self { nulls, ..self }
     }
 
     /// One that has nothing left.
     pub(super) fn over() -> Self {
         let table = Arc::new(Schema::of_answer(Vec::new()));
-        Self { kind: Kind::Over, table, columns: None, rows: VecDeque::new() }
+        Self { kind: Kind::Over, table, columns: None, rows: VecDeque::new(), nulls: Vec::new() }
     }
 
     /// The names of the columns that come, in their order, once they are known.
@@ -253,7 +262,7 @@ impl Decoder {
     fn begin_csv(&mut self, mut end: usize) -> Result<()> {
         let Kind::CsvHeader(bytes) = std::mem::replace(&mut self.kind, Kind::Over) else { return Ok(()) };
         let mut csv = loop {
-            match Csv::begin(&bytes[..end], &self.table)? {
+            match Csv::begin(&bytes[..end], &self.table, &self.nulls)? {
                 Some(csv) => break csv,
                 None if end == bytes.len() => {
                     self.kind = Kind::CsvHeader(bytes);

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use basalt_core::table::Table;
-use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
-use basalt_storage::Deletes;
-use tokio::{runtime::Handle, task::JoinHandle};
-
 use super::{At, Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
 use crate::{
     access::{Action, Object},
     coordinator::fresh,
+    made::Made,
     memory::{Consumer, schema_bytes},
     panics::caught_async,
-    state::State,
     status::{RequestError, Result},
     trace,
 };
+use basalt_core::table::Table;
+use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
+use basalt_storage::Deletes;
 
 impl At {
     /// Changes the columns.
@@ -70,7 +68,7 @@ impl Tables {
         let transaction = self.asker.transaction.clone();
         let kept = move |table| {
             if let Some(transaction) = transaction {
-                transaction.has_made(Made { state, table: Some(table), runtime });
+                transaction.has_made(Made::new(&state, table, &runtime));
             }
         };
         match self.created(table, kept).await {
@@ -83,7 +81,7 @@ impl Tables {
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
         self.refuse_in_transaction("CREATE TABLE AS").map_err(carried)?;
         let (state, runtime, name) = (Arc::clone(&self.state), self.runtime.clone(), table.name.clone());
-        let made = self.created(table, |table| Made { state, table: Some(table), runtime }).await;
+        let made = self.created(table, move |table| Made::new(&state, table, &runtime)).await;
         let made = made.map_err(carried)?;
         self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
         let (reach, of) = (Arc::clone(&self.reach), name);
@@ -179,63 +177,5 @@ impl Tables {
             Some(_) => Err(transaction::not_in_one(what)),
             None => Ok(()),
         }
-    }
-}
-
-/// A table that was made for a query, or in a transaction; it goes when it is dropped before [`Made::keep`], if it is as it was made.
-#[derive(Debug)]
-pub(super) struct Made {
-    state: Arc<State>,
-    /// `None`: it stays.
-    table: Option<Arc<Table>>,
-    runtime: Handle,
-}
-
-impl Made {
-    /// It has its rows.
-    pub(super) fn keep(mut self) {
-        self.table = None;
-    }
-
-    /// Drops the table, and waits until it is dropped.
-    pub(super) async fn undo(mut self) {
-        if let Some(dropped) = self.drop_table() {
-            // It goes on when nobody waits, and tells what kept it.
-            let _ = dropped.await;
-        }
-    }
-
-    fn drop_table(&mut self) -> Option<JoinHandle<()>> {
-        let made = self.table.take()?;
-        let state = Arc::clone(&self.state);
-        let token = state.running.token();
-        Some(self.runtime.spawn(async move {
-            let name = made.name();
-            let removed = remove_unwritten(&state, &made).await;
-            if let Some(error) = removed.err().filter(|error| error.reason() != "TABLE_NOT_FOUND") {
-                tracing::warn!(
-                    table = name,
-                    error = error.message(),
-                    "cannot drop a table that has no rows yet"
-                );
-            }
-            drop(token);
-        }))
-    }
-}
-
-/// Drops a table, unless others have written to it, or have put another in its place.
-async fn remove_unwritten(state: &State, made: &Table) -> Result<()> {
-    fresh::newest(state, made.name(), None).await?;
-    let (table, version) = state.tables.pin(made.name(), None)?;
-    if table.id() == made.id() && version.rows() == 0 {
-        state.tables.remove(made.name()).await?;
-    }
-    Ok(())
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        drop(self.drop_table());
     }
 }

@@ -16,8 +16,9 @@ use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
 use basalt_sql::{Change, Written};
 
-use super::{buffer::Buffer, define::Made};
+use super::buffer::Buffer;
 use crate::{
+    made::Made,
     panics::caught_async,
     state::State,
     status::{RequestError, Result},

@@ -10,13 +10,12 @@ use tokio::runtime::Handle;
 use super::{
     Asker, At, Transaction,
     buffer::{Buffer, Counts},
-    carried,
-    define::Made,
-    on,
+    carried, on,
 };
 use crate::{
     access::{Action, Object},
     coordinator::fresh,
+    made::Made,
     panics::caught_async,
     state::State,
     status::{RequestError, Result},

@@ -12,6 +12,8 @@ pub struct Texts {
     columns: Vec<StringBuilder>,
     /// What stands for null where it is not in quotes; `None`: a field without a character does, quoted or not.
     null: Option<String>,
+    /// What stands for null as well, quoted or not.
+    nulls: Vec<String>,
     lines: Vec<u64>,
     bytes: usize,
 }
@@ -29,13 +31,19 @@ impl Texts {
     /// For records of so many fields, of which those without a character are null, quoted or not.
     pub fn new(columns: usize) -> Self {
         let columns = (0..columns).map(|_| StringBuilder::new()).collect();
-        Self { columns, null: None, lines: Vec::new(), bytes: 0 }
+        Self { columns, null: None, nulls: Vec::new(), lines: Vec::new(), bytes: 0 }
     }
 
     /// The same, where nulls are fields that are this text without quotes, and no others.
     #[must_use]
     pub fn with_null(self, null: &str) -> Self {
         Self { null: Some(null.to_owned()), ..self }
+    }
+
+    /// The same, where these are null as well, quoted or not.
+    #[must_use]
+    pub fn with_more_nulls(self, nulls: Vec<String>) -> Self {
+        Self { nulls, ..self }
     }
 
     /// Rows so far.
@@ -66,6 +74,7 @@ impl Texts {
                 None => field.is_empty(),
                 Some(null) => kind == Kind::Null || (kind == Kind::Csv && field == null.as_bytes()),
             };
+            let is_null = is_null || self.nulls.iter().any(|null| field == null.as_bytes());
             match std::str::from_utf8(field) {
                 _ if is_null => builder.append_null(),
                 Ok(text) => builder.append_value(text),

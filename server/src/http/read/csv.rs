@@ -15,7 +15,7 @@ use basalt_nested::{
 use super::{batch_rows, invalid, keep, unread, values::values};
 use crate::{limits, status::Result};
 
-const DELIMITER: u8 = b',';
+pub(super) const DELIMITER: u8 = b',';
 
 /// Records behind a header.
 pub(super) struct Csv {
@@ -32,8 +32,8 @@ pub(super) struct Csv {
 
 impl Csv {
     /// Begins with what stands up to the end of the first record that names columns; `None`: these lines are empty.
-    /// The columns of a table are found whatever the case of their letters.
-    pub(super) fn begin(start: &[u8], table: &Schema) -> Result<Option<Self>> {
+    /// The columns of a table are found whatever the case of their letters; `nulls` stand for null beside the empty text.
+    pub(super) fn begin(start: &[u8], table: &Schema, nulls: &[String]) -> Result<Option<Self>> {
         let start = start.strip_prefix(BOM).unwrap_or(start);
         let (mut splitter, mut record) = (splitter(start, start.len(), 1), Record::default());
         if !splitter.next_filled(&mut record).map_err(|failure| told(failure, &[]))? {
@@ -48,7 +48,7 @@ impl Csv {
             Ok(table.fields()[column].clone())
         };
         let fields = record.fields().map(column).collect::<Result<Vec<_>>>()?;
-        let texts = Texts::new(fields.len());
+        let texts = Texts::new(fields.len()).with_more_nulls(nulls.to_vec());
         let line = splitter.line();
         Ok(Some(Self { fields, scanner: Scanner::default(), rest: Vec::new(), line, texts }))
     }
@@ -168,7 +168,7 @@ impl Scanner {
     }
 
     /// The end of the last record of the next bytes.
-    fn last_end(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(super) fn last_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut last = None;
         for (at, byte) in bytes.iter().enumerate() {
             if self.ends_with(*byte) {
