@@ -51,7 +51,7 @@ class Server:
         """What became of one load of one operation, and how many answers were wrong."""
         with tempfile.TemporaryDirectory() as folder:
             report = pathlib.Path(folder) / "report.json"
-            words = ["bench", "--mix", f"{operation}=1", "--rows", str(rows), "--connections", str(CONNECTIONS)]
+            words = ["bench", "--keep", "--allow-failures", "--mix", f"{operation}=1", "--rows", str(rows), "--connections", str(CONNECTIONS)]
             words += ["--warm-up", f"{WARM_UP}s", "--duration", f"{seconds}s", "--json", str(report)]
             words += ["--rate", f"{rate:.1f}"] if rate else []
             done = subprocess.run(pinned(1, self.client(*words)), capture_output=True, text=True)

@@ -68,7 +68,12 @@ pub use shell::ShellArgs;
 pub use sip::{InspectArgs, SipCommand};
 pub use verify::VerifyArgs;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io::Write as _,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, Subcommand};
 
@@ -127,7 +132,18 @@ impl ConnectArgs {
 
     /// To another server than `--server`, as the same client.
     async fn connect_to(&self, address: &str, options: ClientOptions) -> Result<Client, CliError> {
-        Ok(Client::connect_as(address, options, &self.credentials()?).await?)
+        let (credentials, began) = (self.credentials()?, Instant::now());
+        loop {
+            match Client::connect_as(address, options, &credentials).await {
+                // A server that was started just now listens in a moment.
+                Err(Error::Connection { source, .. })
+                    if refused(source.as_deref()) && began.elapsed() < STARTS =>
+                {
+                    tokio::time::sleep(STARTS / 30).await;
+                }
+                connected => return Ok(connected?),
+            }
+        }
     }
 
     fn credentials(&self) -> Result<Credentials, Error> {
@@ -146,6 +162,21 @@ impl ConnectArgs {
         }
         Ok(credentials)
     }
+}
+
+/// For so long a server may not listen yet that was started just before.
+const STARTS: Duration = Duration::from_secs(2);
+
+/// Whether nobody listens where a connection was to go.
+fn refused(error: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> bool {
+    let mut cause = error.map(|error| error as &(dyn std::error::Error + 'static));
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return error.kind() == std::io::ErrorKind::ConnectionRefused;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// A client command.

@@ -86,16 +86,17 @@ async fn all(
     let mut held = state.memory.reserve(Consumer::Writes).of(call.caller().account());
     let mut body = request.into_body();
     let (mut start, mut made) = (Start::default(), None);
+    let creates = options.is_set("create")?;
     match fresh::table(state, name).await {
-        Ok(()) => {}
-        Err(error) if options.is_set("create")? && error.reason() == "TABLE_NOT_FOUND" => {
-            call.may(Action::Create, Object::Table(name))?;
-            start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
-            stream.take_place()?;
-            let columns = read_columns(state, media_type, &mut start, &nulls).await?;
-            made = Some(make(state, call.caller(), name, columns).await?);
-        }
-        Err(error) => return Err(state.meant(error, name, call.caller())),
+        Err(error) if creates && error.reason() == "TABLE_NOT_FOUND" => {}
+        known => known.map_err(|error| state.meant(error, name, call.caller()))?,
+    }
+    if creates && state.catalog.find(name).is_err() {
+        call.may(Action::Create, Object::Table(name))?;
+        start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
+        stream.take_place()?;
+        let columns = read_columns(state, media_type, &mut start, &nulls).await?;
+        made = Some(make(state, call.caller(), name, columns).await?);
     }
     let table = state.catalog.get(name)?;
     call.table = Some(Arc::clone(&table));

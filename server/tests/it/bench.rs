@@ -30,7 +30,7 @@ async fn a_load_is_reported() {
     let (server, folder) = (Server::start().await, tempfile::tempdir().unwrap());
     let (json, svg) = (folder.path().join("report.json"), folder.path().join("latency.svg"));
     let files = ["--json", json.to_str().unwrap(), "--svg", svg.to_str().unwrap()];
-    let mix = ["--mix", "point=4,filter=3,group=2,semi-join=2,write=1", "--strict"];
+    let mix = ["--mix", "point=4,filter=3,group=2,semi-join=2,write=1", "--keep"];
     for (load, least) in [(["1s", "--rate", "200"].as_slice(), 200), (&["500ms"], 5)] {
         let output = bench(&server, &[load, &mix, &files].concat()).await;
         let text = String::from_utf8(output.stdout).unwrap();
@@ -54,6 +54,18 @@ async fn a_load_is_reported() {
         }
     }
     assert_eq!(server.rows("bench_users").await, 50_000);
+}
+
+#[tokio::test]
+async fn a_load_leaves_nothing_behind() {
+    let server = Server::start().await;
+    let output = bench(&server, &["300ms", "--mix", "point=1"]).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(server.client.list_tables().await.unwrap().is_empty());
+    // What was there before stays.
+    assert!(bench(&server, &["1s", "--prepare-only"]).await.status.success());
+    assert!(bench(&server, &["300ms", "--mix", "point=1"]).await.status.success());
+    assert_eq!(server.client.list_tables().await.unwrap().len(), 2);
 }
 
 #[tokio::test]

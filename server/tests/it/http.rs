@@ -201,3 +201,83 @@ async fn without_sql_statements_are_refused_in_words() {
     let (code, body) = ask(http, head, b"SELECT 1").await;
     assert!(code == 501 && body.contains("--features sql"), "{code} {body}");
 }
+
+/// Loads into a table, with what stands behind `?`.
+async fn load(http: SocketAddr, table: &str, options: &str, kind: &str, body: &[u8]) -> (u16, String) {
+    let head = format!("POST /v1/tables/{table}?{options} HTTP/1.1\r\ncontent-type: {kind}");
+    ask(http, &head, body).await
+}
+
+async fn types(server: &Server, name: &str) -> Vec<String> {
+    let request = pb::GetTableRequest { name: name.into(), view: pb::TableView::Basic.into() };
+    let mut catalog = pb::catalog_service_client::CatalogServiceClient::new(server.channel.clone());
+    let table = catalog.get_table(request).await.unwrap().into_inner().table.unwrap();
+    let field = |field: pb::Field| {
+        let kind = field.r#type.unwrap().kind();
+        let nullable = if field.nullable { "?" } else { "" };
+        format!("{} {}{nullable}", field.name, kind.as_str_name().trim_start_matches("TYPE_KIND_"))
+    };
+    table.schema.unwrap().fields.into_iter().map(field).collect()
+}
+
+#[tokio::test]
+async fn a_table_is_made_for_rows_or_not_at_all() {
+    let (server, http) = start().await;
+    let csv = b"id,delay,day\n1,5,2013-07-04\n2,NA,2013-07-05\n";
+    let (code, body) = load(http, "t", "", "text/csv", csv).await;
+    assert_eq!(code, 404, "{body}");
+    let (code, body) = load(http, "t", "create=true&null=NA,-", "text/csv", csv).await;
+    assert_eq!(code, 200, "{body}");
+    let loaded: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&loaded["rows"], &loaded["created"]), (&2.into(), &true.into()));
+    assert_eq!(types(&server, "t").await, ["id INT64?", "delay INT64?", "day DATE32?"]);
+    // More of them: the table is there.
+    let (code, body) = load(http, "t", "create=true&null=-", "text/csv", b"delay,id\n-,3\n").await;
+    assert_eq!(code, 200, "{body}");
+    assert!(body.contains("\"created\":false"), "{body}");
+    // Rows of a key take the place of others; without null=NA this is no number.
+    let (code, body) = load(http, "t", "replace_by=id", "text/csv", b"id,delay\n2,11\n4,1\n").await;
+    assert_eq!(code, 200, "{body}");
+    assert_eq!(rows(&server, "t").await, 4);
+    assert_eq!(load(http, "t", "replace_by=none", "text/csv", b"id\n2\n").await.0, 400);
+    let (code, body) = load(http, "t", "", "text/csv", b"id,delay\n5,1\n6,NA\n").await;
+    assert_eq!((code, body.contains("line 3")), (400, true), "{body}");
+
+    // JSON lines, in the order of their keys.
+    let lines = b"{\"z\":1,\"a\":\"x\"}\n{\"a\":null,\"b\":0.5}\n";
+    let (code, body) = load(http, "u", "create=true", "application/x-ndjson", lines).await;
+    assert_eq!(code, 200, "{body}");
+    assert_eq!(types(&server, "u").await, ["z INT64?", "a UTF8?", "b FLOAT64?"]);
+
+    // What is wrong behind the start leaves no table, nor does what breaks off, or is refused.
+    let mut many = b"i\n".to_vec();
+    for i in 0..1_500_000 {
+        many.extend_from_slice(format!("{i}\n").as_bytes());
+    }
+    assert!(many.len() > 9 << 20);
+    many.extend_from_slice(b"x\n");
+    let (code, body) = load(http, "v", "create=true", "text/csv", &many).await;
+    assert_eq!((code, body.contains("line 1500002")), (400, true), "{body}");
+    assert_eq!(load(http, "w", "create=perhaps", "text/csv", csv).await.0, 400);
+    assert_eq!(load(http, "w", "create=true", "text/csv", b"a,a\n1,2\n").await.0, 400);
+    let mut stream = TcpStream::connect(http).await.unwrap();
+    let head = "POST /v1/tables/w?create=true HTTP/1.1\r\ncontent-type: text/csv\r\nhost: here\r\ncontent-length: 20000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&many).await.unwrap();
+    drop(stream);
+    let names = async || {
+        let tables = server.client.list_tables().await.unwrap();
+        tables.into_iter().map(|table| table.name).collect::<Vec<_>>()
+    };
+    // The table of a body that breaks off is there for a moment.
+    let gone = async {
+        while names().await != ["t", "u"] {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), gone).await.unwrap();
+    many.truncate(many.len() - 2);
+    let (code, body) = load(http, "v", "create=true", "text/csv", &many).await;
+    assert_eq!(code, 200, "{body}");
+    assert_eq!(rows(&server, "v").await, 1_500_000);
+}

@@ -110,9 +110,13 @@ pub struct BenchArgs {
     #[arg(long)]
     pub prepare_only: bool,
 
-    /// A request that fails makes the exit code 1 too
+    /// Exit with 0 although requests have failed, as under more load than there is room for
     #[arg(long)]
-    pub strict: bool,
+    pub allow_failures: bool,
+
+    /// Leave the tables that it makes, for another run
+    #[arg(long)]
+    pub keep: bool,
 
     /// Write the report as JSON
     #[arg(long, value_name = "FILE")]
@@ -132,15 +136,25 @@ fn rate(text: &str) -> Result<f64, String> {
 
 pub(crate) async fn run(args: &BenchArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let clients = connect_all(args, connect, args.connections).await?;
-    let truth = prepare::all(&clients, args).await?;
     if args.prepare_only {
-        return Ok(());
+        return prepare::all(&clients, args).await.map(drop);
     }
+    let made = prepare::missing(&clients).await?;
+    let measured = prepared(args, connect, &clients).await;
+    if !args.keep {
+        prepare::remove(&clients, &made).await?;
+    }
+    measured
+}
+
+/// Makes what is missing, and measures.
+async fn prepared(args: &BenchArgs, connect: &ConnectArgs, clients: &[Client]) -> Result<(), CliError> {
+    let truth = prepare::all(clients, args).await?;
     let beside = match args.beside {
         0 => Vec::new(),
         connections => connect_all(args, connect, connections).await?,
     };
-    let report = measure(args, clients, beside, truth).await?;
+    let report = measure(args, clients.to_vec(), beside, truth).await?;
     print(&report.text(Style::of(&io::stdout())))?;
     if let Some(path) = &args.json {
         write(path, &format!("{:#}\n", report.json()))?;
@@ -150,7 +164,7 @@ pub(crate) async fn run(args: &BenchArgs, connect: &ConnectArgs) -> Result<(), C
     }
     match report.failed() {
         _ if !report.is_right() => Err(CliError::input("the answers were not all right")),
-        failed if failed > 0 && args.strict => {
+        failed if failed > 0 && !args.allow_failures => {
             Err(CliError::input(format!("{} failed", human::plural(failed, "request"))))
         }
         _ => Ok(()),

@@ -17,6 +17,24 @@ use crate::{
     retry::RetryPolicy,
 };
 
+/// The tables that are not there.
+pub(super) async fn missing(clients: &[Client]) -> Result<Vec<&'static str>, CliError> {
+    let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
+    let known = first.list_tables().await?;
+    Ok([EVENTS, USERS].into_iter().filter(|name| known.iter().all(|table| table.name != *name)).collect())
+}
+
+/// Drops tables.
+pub(super) async fn remove(clients: &[Client], tables: &[&str]) -> Result<(), CliError> {
+    let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
+    let retry = RetryPolicy::default();
+    let client = first.clone().with_options(ClientOptions { retry, ..*first.options() });
+    for table in tables {
+        client.drop_table_if_exists(table).await?;
+    }
+    Ok(())
+}
+
 /// Makes what is missing, by the first connection, and waits until every address shows it.
 pub(super) async fn all(clients: &[Client], args: &BenchArgs) -> Result<Truth, CliError> {
     let first = clients.first().ok_or_else(|| CliError::input("no address"))?;

@@ -141,18 +141,14 @@ fn of_lines(start: &Start) -> Result<ArrowSchema> {
             Err(error) => return Err(unread(error)),
         };
         for (name, cell, kind) in row.0 {
-            let known = found.iter_mut().find(|(known, _)| *known == name);
-            let guess = match known {
-                Some((_, guess)) => guess,
-                None if found.len() >= MAX_COLUMNS => {
-                    return Err(invalid(format!("more than {MAX_COLUMNS} columns, the limit")));
-                }
-                None => {
-                    found.push((name, Guess::new(true)));
-                    let last = found.len() - 1;
-                    &mut found[last].1
-                }
-            };
+            let at = found.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                found.push((name, Guess::new(true)));
+                found.len() - 1
+            });
+            if at >= MAX_COLUMNS {
+                return Err(invalid(format!("more than {MAX_COLUMNS} columns, the limit")));
+            }
+            let guess = &mut found[at].1;
             guess.see(cell.as_bytes(), kind, &Nulls(&[]));
         }
     }
