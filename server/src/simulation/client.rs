@@ -53,7 +53,10 @@ pub(super) fn excused(what: &str, status: &Status, besides: Option<ErrorReason>)
 
 /// A client's connection to one node.
 #[derive(Clone)]
-pub(super) struct Client(Channel);
+pub(super) struct Client {
+    node: usize,
+    channel: Channel,
+}
 
 fn expr(kind: pb::expr::Kind) -> Option<pb::Expr> {
     Some(pb::Expr { kind: Some(kind) })
@@ -90,7 +93,13 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Status>>) -> Result<T
 impl Client {
     pub(super) fn new(node: usize) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://node{node}:7700")).unwrap();
-        Self(node::channel(&endpoint.connect_timeout(Duration::from_secs(1))))
+        let channel = node::channel(&endpoint.connect_timeout(Duration::from_secs(1)));
+        Self { node, channel }
+    }
+
+    /// The node that it asks.
+    pub(super) fn node(&self) -> usize {
+        self.node
     }
 
     pub(super) async fn create(&self) -> Result<(), Status> {
@@ -103,7 +112,7 @@ impl Client {
             if_not_exists: true,
             ..Default::default()
         };
-        in_time(CatalogServiceClient::new(self.0.clone()).create_table(request)).await.map(drop)
+        in_time(CatalogServiceClient::new(self.channel.clone()).create_table(request)).await.map(drop)
     }
 
     /// Makes a change; the version that has it. Who asks again for one that is no deletion gets the same answer.
@@ -136,7 +145,7 @@ impl Client {
         ];
         let messages = messages.map(|kind| pb::WriteRequest { kind: Some(kind) });
         in_time(async {
-            let mut client = IngestServiceClient::new(self.0.clone());
+            let mut client = IngestServiceClient::new(self.channel.clone());
             let mut answers = client.write(tokio_stream::iter(messages)).await?.into_inner();
             while let Some(answer) = answers.message().await? {
                 if let Some(write_response::Kind::Committed(committed)) = answer.kind {
@@ -152,7 +161,7 @@ impl Client {
         let between = pb::Between { expr: id(), low: number(rows.start), high: number(rows.end - 1) };
         let filter = Some(pb::Filter { kind: Some(pb::filter::Kind::Between(between)) });
         let request = pb::DeleteRequest { table: "t".into(), filter };
-        let answer = in_time(IngestServiceClient::new(self.0.clone()).delete(request)).await?;
+        let answer = in_time(IngestServiceClient::new(self.channel.clone()).delete(request)).await?;
         Ok(answer.into_inner().version)
     }
 
@@ -196,7 +205,7 @@ impl Client {
         let mut request = Request::new(request);
         request.set_timeout(Duration::from_secs(10));
         in_time(async {
-            let mut stream = QueryServiceClient::new(self.0.clone()).query(request).await?.into_inner();
+            let mut stream = QueryServiceClient::new(self.channel.clone()).query(request).await?.into_inner();
             let (mut at, mut n) = (0, 0);
             while let Some(message) = stream.message().await? {
                 match message.kind {

@@ -83,6 +83,15 @@ struct World {
     /// There are no faults any longer.
     is_quiet: Rc<Cell<bool>>,
     model: Rc<RefCell<Model>>,
+    /// The newest version that each node has answered with, whatever has become of it since.
+    seen: Rc<RefCell<Vec<u64>>>,
+}
+
+/// See [`World::known`].
+#[derive(Clone, Copy)]
+struct Known {
+    acknowledged: u64,
+    seen: u64,
 }
 
 impl World {
@@ -102,6 +111,7 @@ impl World {
             up: Rc::new(RefCell::new((0..nodes).collect())),
             is_quiet: Rc::default(),
             model: Rc::default(),
+            seen: Rc::new(RefCell::new(vec![0; nodes])),
         }
     }
 
@@ -233,7 +243,7 @@ impl World {
 
     /// Reads at a node; whether that has answered.
     async fn read(&self, client: &Client, version: Option<u64>) -> Result<bool, String> {
-        let acknowledged = self.model.borrow().acknowledged;
+        let known = self.known(client);
         let answer = client.rows(version).await;
         self.note(&match &answer {
             Ok((at, [rows, _])) => format!("{} rows at {at} of {version:?}", rows.len()),
@@ -241,7 +251,7 @@ impl World {
         });
         match answer {
             Ok((at, [rows, by])) => {
-                fresh(acknowledged, at, version)?;
+                self.fresh(client, known, at, version)?;
                 self.model.borrow_mut().answered(at, rows.into_iter().zip(by))?;
                 Ok(true)
             }
@@ -253,7 +263,7 @@ impl World {
     }
 
     async fn count(&self, client: &Client) -> Outcome {
-        let acknowledged = self.model.borrow().acknowledged;
+        let known = self.known(client);
         let answer = client.count().await;
         self.note(&match &answer {
             Ok((at, of)) => format!("{of:?} at {at}"),
@@ -261,11 +271,35 @@ impl World {
         });
         match answer {
             Ok((at, of)) => {
-                fresh(acknowledged, at, None)?;
+                self.fresh(client, known, at, None)?;
                 self.model.borrow_mut().counted(at, of)
             }
             Err(error) => self.excused("count", &error, None),
         }
+    }
+
+    /// What is asked for now has what was acknowledged before, and what its node has answered with: reads at a node never go back.
+    fn known(&self, client: &Client) -> Known {
+        Known { acknowledged: self.model.borrow().acknowledged, seen: self.seen.borrow()[client.node()] }
+    }
+
+    /// That an answer is as new as that.
+    fn fresh(&self, client: &Client, known: Known, at: u64, version: Option<u64>) -> Outcome {
+        let Known { acknowledged, seen } = known;
+        match version {
+            Some(version) if version != at => return Err(format!("version {at} instead of {version}")),
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        if at < acknowledged {
+            return Err(format!("version {at} is stale: {acknowledged} was acknowledged"));
+        }
+        if at < seen {
+            return Err(format!("version {at} goes back: this node has answered with {seen}"));
+        }
+        let newest = &mut self.seen.borrow_mut()[client.node()];
+        *newest = at.max(*newest);
+        Ok(())
     }
 
     /// One client.
@@ -453,15 +487,6 @@ impl World {
                 Command::Start(node) => sim.bounce(format!("node{node}")),
             }
         }
-    }
-}
-
-/// That an answer is as new as what was acknowledged before it was asked for.
-fn fresh(acknowledged: u64, at: u64, version: Option<u64>) -> Outcome {
-    match version {
-        Some(version) if version != at => Err(format!("version {at} instead of {version}")),
-        None if at < acknowledged => Err(format!("version {at} is stale: {acknowledged} was acknowledged")),
-        _ => Ok(()),
     }
 }
 

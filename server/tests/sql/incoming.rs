@@ -233,7 +233,10 @@ async fn files_are_read_alike_at_each_door() {
     let csv = "s\r\na\r\n\r\nb\n\n\"\"\n";
     std::fs::write(root.path().join("one.csv"), csv).unwrap();
     assert_eq!(number(&client, "COPY one FROM 'one.csv'").await, 5);
-    assert_eq!(post(http, "one", "text/csv", csv).await, (200, "{\"rows\":5,\"version\":2}\n".to_owned()));
+    assert_eq!(
+        post(http, "one", "text/csv", csv).await,
+        (200, "{\"rows\":5,\"version\":2,\"created\":false}\n".to_owned())
+    );
     assert_eq!(number(&client, "SELECT count(*) FROM one WHERE s IS NULL").await, 6);
     // A column is found whatever the case of its letters; two that may be meant are an error.
     number(&client, "CREATE TABLE t (id INT NOT NULL, name TEXT)").await;
