@@ -2,22 +2,37 @@
 //! load that failed leaves nothing, also where its key may drop no tables.
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use basalt_core::table::Table;
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::{runtime::Handle, sync::OwnedMutexGuard, task::JoinHandle};
 
 use crate::{access::Caller, coordinator::fresh, limits, state::State, status::Result};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct MadeTables(Mutex<VecDeque<(u64, u64, Caller)>>);
+pub(crate) struct MadeTables {
+    all: Mutex<VecDeque<(u64, u64, Caller)>>,
+    turns: Mutex<BTreeMap<String, Weak<tokio::sync::Mutex<()>>>>,
+}
 
 impl MadeTables {
     fn all(&self) -> MutexGuard<'_, VecDeque<(u64, u64, Caller)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a load holds that may make a table of this name, and take it back: others of the same name wait for what becomes of it.
+    pub(crate) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let known = turns.get(name).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let turn = Arc::default();
+            turns.insert(name.to_owned(), Arc::downgrade(&turn));
+            turn
+        })
     }
 
     /// A table was made, and is as it will be taken back.
@@ -46,12 +61,21 @@ pub(crate) struct Made {
     /// `None`: it stays.
     table: Option<Arc<Table>>,
     runtime: Handle,
+    /// Its maker's turn, until it is known what becomes of it.
+    turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Made {
     /// Of a table that has just been made.
     pub(crate) fn new(state: &Arc<State>, table: Arc<Table>, runtime: &Handle) -> Self {
-        Self { state: Arc::clone(state), table: Some(table), runtime: runtime.clone() }
+        Self { state: Arc::clone(state), table: Some(table), runtime: runtime.clone(), turn: None }
+    }
+
+    /// The same, which keeps others from making one of that name.
+    pub(crate) fn in_turn(self, turn: OwnedMutexGuard<()>) -> Self {
+        let mut made = self;
+        made.turn = Some(turn);
+        made
     }
 
     /// It has its rows.
@@ -69,7 +93,7 @@ impl Made {
 
     fn drop_table(&mut self) -> Option<JoinHandle<()>> {
         let made = self.table.take()?;
-        let state = Arc::clone(&self.state);
+        let (state, turn) = (Arc::clone(&self.state), self.turn.take());
         let token = state.running.token();
         Some(self.runtime.spawn(async move {
             let name = made.name();
@@ -81,7 +105,7 @@ impl Made {
                     "cannot drop a table that has no rows yet"
                 );
             }
-            drop(token);
+            drop((token, turn));
         }))
     }
 }

@@ -12,7 +12,10 @@ use basalt_core::schema::Schema;
 use basalt_proto::v1 as pb;
 use basalt_storage::Deletes;
 use serde::Serialize;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     error::{json, refuse, told},
@@ -92,26 +95,43 @@ async fn all(
         known => known.map_err(|error| state.meant(error, name, call.caller()))?,
     }
     if creates && state.catalog.find(name).is_err() {
-        call.may(Action::Create, Object::Table(name))?;
-        start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
-        stream.take_place()?;
-        let columns = read_columns(state, media_type, &mut start, &nulls).await?;
-        made = Some(make(state, call.caller(), name, columns).await?);
+        // Another load may have made it by then.
+        let turn = timeout_at(deadline, state.made.turn(name).lock_owned()).await;
+        let turn = turn.map_err(|_| RequestError::deadline())?;
+        if state.catalog.find(name).is_err() {
+            call.may(Action::Create, Object::Table(name))?;
+            start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
+            stream.take_place()?;
+            let columns = read_columns(state, media_type, &mut start, &nulls).await?;
+            made = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
+        }
     }
-    let table = state.catalog.get(name)?;
-    call.table = Some(Arc::clone(&table));
-    let decoder = Decoder::new(media_type, table.schema())?.with_nulls(nulls);
-    let caller = call.caller().clone();
-    let mut loading =
-        Loading { state, caller, name, replace_by, stream, decoder, write: None, held, deadline };
-    loading.body(start, body).await?;
-    let Loading { stream, write, .. } = loading;
-    let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
-    stream.take_place()?;
-    let committed = write.commit(stream).await?;
-    let created = made.is_some();
-    made.into_iter().for_each(Made::keep);
-    Ok(Loaded { rows: committed.rows, version: committed.version, created })
+    let loaded = async {
+        let table = state.catalog.get(name)?;
+        call.table = Some(Arc::clone(&table));
+        let decoder = Decoder::new(media_type, table.schema())?.with_nulls(nulls);
+        let caller = call.caller().clone();
+        let mut loading =
+            Loading { state, caller, name, replace_by, stream, decoder, write: None, held, deadline };
+        loading.body(start, body).await?;
+        let Loading { stream, write, .. } = loading;
+        let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
+        stream.take_place()?;
+        write.commit(stream).await
+    };
+    match (loaded.await, made) {
+        (Ok(done), made) => {
+            let created = made.is_some();
+            made.into_iter().for_each(Made::keep);
+            Ok(Loaded { rows: done.rows, version: done.version, created })
+        }
+        (Err(error), made) => {
+            if let Some(made) = made {
+                made.undo().await;
+            }
+            Err(error)
+        }
+    }
 }
 
 /// So much of a body as tells the columns of its rows.

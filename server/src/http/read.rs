@@ -261,17 +261,23 @@ impl Decoder {
     /// Reads the first line of CSV, which ends there, and what has come behind it.
     fn begin_csv(&mut self, mut end: usize) -> Result<()> {
         let Kind::CsvHeader(bytes) = std::mem::replace(&mut self.kind, Kind::Over) else { return Ok(()) };
-        let mut csv = loop {
-            match Csv::begin(&bytes[..end], &self.table, &self.nulls)? {
-                Some(csv) => break csv,
-                None if end == bytes.len() => {
+        let mut csv = match Csv::begin(&bytes[..end], &self.table, &self.nulls)? {
+            Some(csv) => csv,
+            None => {
+                // Lines without a character may stand before it.
+                let from = bytes[end..].iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+                let Some(from) = from.map(|at| end + at) else {
                     self.kind = Kind::CsvHeader(bytes);
                     return Ok(());
-                }
-                // Lines without a character may stand before it.
-                None => {
-                    let next = Scanner::default().end_of_record(&bytes[end..]);
-                    end = next.map_or(bytes.len(), |next| end + next);
+                };
+                let whole = Scanner::default().end_of_record(&bytes[from..]);
+                end = whole.map_or(bytes.len(), |whole| from + whole);
+                match Csv::begin(&bytes[..end], &self.table, &self.nulls)? {
+                    Some(csv) => csv,
+                    None => {
+                        self.kind = Kind::CsvHeader(bytes);
+                        return Ok(());
+                    }
                 }
             }
         };

@@ -249,6 +249,36 @@ async fn a_table_is_made_for_rows_or_not_at_all() {
     assert_eq!(code, 200, "{body}");
     assert_eq!(types(&server, "u").await, ["z INT64?", "a UTF8?", "b FLOAT64?"]);
 
+    // Moments keep their time, and a date has none.
+    let moments = b"d,at\n2013-07-04,2013-07-04 10:00:00\n 2013-07-05 ,2013-07-05 10:00\n";
+    assert_eq!(load(http, "m", "create=true", "text/csv", moments).await.0, 200);
+    assert_eq!(types(&server, "m").await, ["d DATE32?", "at TIMESTAMP?"]);
+    let (code, body) = load(http, "m", "", "text/csv", b"d\n2013-07-04 10:00:00\n").await;
+    assert_eq!((code, body.contains("is no date32")), (400, true), "{body}");
+    // A carriage return ends no line: nothing is passed over.
+    let (code, body) = load(http, "m", "", "text/csv", b"d,at\r2013-07-04,\n2013-07-05,\n").await;
+    assert_eq!((code, body.contains("carriage return")), (400, true), "{body}");
+    // Empty lines before the header are no work.
+    let mut empty = vec![b'\n'; 200_000];
+    empty.extend_from_slice(b"d\n2013-07-06\n");
+    assert_eq!(load(http, "m", "", "text/csv", &empty).await.0, 200);
+    assert_eq!(load(http, "w", "create=true", "text/csv", &vec![b'\n'; 9 << 20]).await.0, 400);
+    server.client.drop_table("m").await.unwrap();
+    // Who waits for a table that another load makes finds it, or makes it.
+    let loads = (0..16).map(|i| {
+        // What is wrong stands behind what types are guessed from.
+        let body = match i % 4 {
+            0 => [b"i\n".to_vec(), b"1000000000000000\n".repeat(520_000), b"x\n".to_vec()].concat(),
+            _ => b"i\n1\n2\n".to_vec(),
+        };
+        async move { load(http, "p", "create=true", "text/csv", &body).await.0 }
+    });
+    let codes = futures_util::future::join_all(loads).await;
+    let (good, failed) = (codes.iter().filter(|code| **code == 200).count(), codes.len());
+    assert_eq!((good, failed), (12, 16), "{codes:?}");
+    assert_eq!(rows(&server, "p").await, 24);
+    server.client.drop_table("p").await.unwrap();
+
     // What is wrong behind the start leaves no table, nor does what breaks off, or is refused.
     let mut many = b"i\n".to_vec();
     for i in 0..1_500_000 {

@@ -5,9 +5,13 @@
 
 use std::fmt;
 
+use arrow_array::{
+    Date32Array, TimestampMicrosecondArray,
+    types::{Date32Type, Time64MicrosecondType, TimestampMicrosecondType},
+};
 use arrow_cast::parse::Parser as _;
 use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
-use basalt_core::{limits::MAX_COLUMNS, schema::Schema};
+use basalt_core::{fragment::beyond_calendar, limits::MAX_COLUMNS, schema::Schema};
 use basalt_nested::{
     csv::{BOM, Failure, Kind, Record, Splitter},
     guess::{Guess, Rules},
@@ -25,6 +29,7 @@ use super::{
     invalid,
     messages::Messages,
     unread,
+    values::is_date,
 };
 use crate::{convert, limits, status::Result};
 
@@ -87,16 +92,24 @@ impl Rules for Nulls<'_> {
     }
 
     fn is_date(&self, text: &str) -> bool {
-        arrow_array::types::Date32Type::parse(text).is_some()
+        let days = || Date32Type::parse(text).map(|days| Date32Array::from(vec![days]));
+        is_date(text) && days().is_some_and(|days| beyond_calendar(&days).is_none())
     }
 
     fn is_timestamp(&self, text: &str) -> bool {
-        arrow_array::types::TimestampMicrosecondType::parse(&with_seconds(text)).is_some()
+        let micros = TimestampMicrosecondType::parse(&with_seconds(text));
+        let micros = micros.map(|micros| TimestampMicrosecondArray::from(vec![micros]));
+        micros.is_some_and(|micros| beyond_calendar(&micros).is_none()) && !has_leap_second(text)
     }
 
     fn is_time(&self, text: &str) -> bool {
-        text.contains(':') && arrow_array::types::Time64MicrosecondType::parse(text).is_some()
+        text.contains(':') && Time64MicrosecondType::parse(text).is_some() && !has_leap_second(text)
     }
+}
+
+/// Clocks of 60 seconds are read by the parser, and held by no column.
+fn has_leap_second(text: &str) -> bool {
+    text.contains(":60")
 }
 
 fn of_csv(start: &Start, nulls: &[String]) -> Result<ArrowSchema> {
@@ -227,8 +240,10 @@ impl<'de> Deserialize<'de> for Cell {
             }
 
             fn visit_f64<E>(self, value: f64) -> std::result::Result<Cell, E> {
-                // With its exponent it is one that no integer is.
-                Ok(Cell(format!("{value:e}"), Kind::Bare))
+                // A whole number of more than 64 bits comes as a float.
+                let is_whole = value.fract() == 0.0 && (2_f64.powi(63)..1e38).contains(&value.abs());
+                let text = if is_whole { format!("{value:.0}") } else { format!("{value:e}") };
+                Ok(Cell(text, Kind::Bare))
             }
 
             fn visit_str<E>(self, value: &str) -> std::result::Result<Cell, E> {
@@ -269,6 +284,10 @@ mod tests {
         let csv = "a,b ,c,d,e,f,g\n1,2.5,x,2013-07-04,2013-07-04 10:00,true,10:30\nNA,7,\"NA\",,,false,\n";
         let types = "a int64, b float64, c utf8, d date32, e timestamp, f bool, g time";
         check("text/csv", csv, true, types);
+        let moments =
+            "a,b,c\n2013-07-04 10:00:00,2013-07-04T10:00:00.5Z,23:59:60\n 2013-07-05 ,2013-07-04, 10:30 \n";
+        check("text/csv", moments, true, "a timestamp, b timestamp, c utf8");
+        check("text/csv", "a,b\n0000-01-01, 10:30\n", true, "a utf8, b time");
         // What is cut off may say another thing than the whole.
         check("text/csv", "a\n1\n2x", true, "a utf8");
         check("text/csv", "a\n1\n2x", false, "a int64");
@@ -282,6 +301,8 @@ mod tests {
             "{\"z\": 1, \"a\": \"x\"}\n{\"a\": null, \"b\": 0.5, \"z\": 5000000000, \"c\": {\"d\": [1]}}";
         check("application/x-ndjson", lines, true, "z int64, a utf8, b float64, c utf8");
         check("application/x-ndjson", "{\"a\": 1}\n{\"a\": \"wi", false, "a int64");
+        let large = "{\"a\": 12345678901234567890123, \"b\": 1e300}";
+        check("application/x-ndjson", large, true, "a decimal(38,0), b float64");
     }
 
     #[test]

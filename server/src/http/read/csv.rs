@@ -48,8 +48,11 @@ impl Csv {
             Ok(table.fields()[column].clone())
         };
         let fields = record.fields().map(column).collect::<Result<Vec<_>>>()?;
-        let texts = Texts::new(fields.len()).with_more_nulls(nulls.to_vec());
         let line = splitter.line();
+        if splitter.next(&mut record).map_err(|failure| told(failure, &fields))? {
+            return Err(invalid("line 1 ends with a carriage return alone; lines end with a line feed"));
+        }
+        let texts = Texts::new(fields.len()).with_more_nulls(nulls.to_vec());
         Ok(Some(Self { fields, scanner: Scanner::default(), rest: Vec::new(), line, texts }))
     }
 

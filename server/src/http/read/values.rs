@@ -77,12 +77,22 @@ fn converted(texts: &StringArray, field: &Field) -> Option<ArrayRef> {
         _ => {}
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
+    let trimmed = || texts.iter().map(|text| text.map(str::trim)).collect::<StringArray>();
     let texts: ArrayRef = match wanted {
-        Arrow::Timestamp(..) => Arc::new(all_with_seconds(texts)),
+        // What has a time is more than a date.
+        Arrow::Date32 if texts.iter().flatten().any(|text| !is_date(text.trim())) => return None,
+        Arrow::Timestamp(..) => Arc::new(all_with_seconds(&trimmed())),
+        Arrow::Date32 | Arrow::Time64(_) => Arc::new(trimmed()),
         _ => Arc::new(texts.clone()),
     };
     let made = cast_with_options(&texts, &wanted, &options).ok()?;
     (!has_overflow(texts.as_string(), &made)).then_some(made)
+}
+
+/// Whether a text has the form of a date, and no more: `2013-07-04`, or one beyond the years of four digits.
+pub(super) fn is_date(text: &str) -> bool {
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    text.split('-').count() == 3 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
 /// Whether a number is too large for a float, which a cast takes for infinity.
