@@ -7,7 +7,11 @@ use std::{
 };
 
 use basalt_core::table::Table;
-use tokio::{runtime::Handle, sync::OwnedMutexGuard, task::JoinHandle};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
 
 use crate::{access::Caller, coordinator::fresh, limits, state::State, status::Result};
 
@@ -15,7 +19,7 @@ use crate::{access::Caller, coordinator::fresh, limits, state::State, status::Re
 #[derive(Debug, Default)]
 pub(crate) struct MadeTables {
     all: Mutex<VecDeque<(u64, u64, Caller)>>,
-    turns: Mutex<BTreeMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
 }
 
 impl MadeTables {
@@ -24,12 +28,12 @@ impl MadeTables {
     }
 
     /// What a load holds that may make a table of this name, and take it back: others of the same name wait for what becomes of it.
-    pub(crate) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn turn(&self, name: &str) -> Arc<Semaphore> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);
         let known = turns.get(name).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let turn = Arc::default();
+            let turn = Arc::new(Semaphore::new(1));
             turns.insert(name.to_owned(), Arc::downgrade(&turn));
             turn
         })
@@ -62,7 +66,7 @@ pub(crate) struct Made {
     table: Option<Arc<Table>>,
     runtime: Handle,
     /// Its maker's turn, until it is known what becomes of it.
-    turn: Option<OwnedMutexGuard<()>>,
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Made {
@@ -72,7 +76,7 @@ impl Made {
     }
 
     /// The same, which keeps others from making one of that name.
-    pub(crate) fn in_turn(self, turn: OwnedMutexGuard<()>) -> Self {
+    pub(crate) fn in_turn(self, turn: OwnedSemaphorePermit) -> Self {
         let mut made = self;
         made.turn = Some(turn);
         made

@@ -96,8 +96,8 @@ async fn all(
     }
     if creates && state.catalog.find(name).is_err() {
         // Another load may have made it by then.
-        let turn = timeout_at(deadline, state.made.turn(name).lock_owned()).await;
-        let turn = turn.map_err(|_| RequestError::deadline())?;
+        let turn = timeout_at(deadline, state.made.turn(name).acquire_owned()).await;
+        let turn = turn.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())?;
         if state.catalog.find(name).is_err() {
             call.may(Action::Create, Object::Table(name))?;
             start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
