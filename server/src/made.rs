@@ -76,10 +76,9 @@ impl Made {
     }
 
     /// The same, which keeps others from making one of that name.
-    pub(crate) fn in_turn(self, turn: OwnedSemaphorePermit) -> Self {
-        let mut made = self;
-        made.turn = Some(turn);
-        made
+    pub(crate) fn in_turn(mut self, turn: OwnedSemaphorePermit) -> Self {
+        self.turn = Some(turn);
+        self
     }
 
     /// It has its rows.

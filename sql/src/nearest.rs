@@ -80,6 +80,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_left_to_the_cast_is_nearest_too() {
+        let mut compared = 0;
+        for (precision, scale) in
+            (1..=38).flat_map(|precision| [0, 1, 2, 5, 9, 10, 15, 22].map(|scale| (precision, scale)))
+        {
+            let data_type = DataType::Decimal128(precision, scale);
+            if u8::try_from(scale).unwrap() > precision {
+                continue;
+            }
+            let most = 10_i128.pow(precision.into()) - 1;
+            let values = (0..200).map(|i| most / 201 * i + most % (i + 1)).chain([most, -most, most - 1]);
+            let array = Decimal128Array::from_iter_values(values.map(|value| value.min(most)));
+            let array: ArrayRef = Arc::new(array.with_precision_and_scale(precision, scale).unwrap());
+            for to in [DataType::Float64, DataType::Float32].iter().filter(|to| is_exact(&data_type, to)) {
+                let (ours, theirs) = (floats(&array, to).unwrap(), cast(&array, to).unwrap());
+                assert_eq!(&ours, &theirs, "{data_type} as {to}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 60, "{compared}");
+        assert!(!is_exact(&DataType::Decimal128(17, 2), &DataType::Float64));
+        assert!(!is_exact(&DataType::Decimal128(8, 2), &DataType::Float32));
+    }
+
+    #[test]
     fn a_decimal_is_the_nearest_float() {
         let of = |unscaled: i128, scale: i8| {
             let array = Decimal128Array::from(vec![Some(unscaled), None]);

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use basalt_core::table::Table;
+use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
+use basalt_storage::Deletes;
+
 use super::{At, Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
 use crate::{
     access::{Action, Object},
@@ -12,9 +16,6 @@ use crate::{
     status::{RequestError, Result},
     trace,
 };
-use basalt_core::table::Table;
-use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
-use basalt_storage::Deletes;
 
 impl At {
     /// Changes the columns.

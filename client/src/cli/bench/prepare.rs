@@ -17,18 +17,22 @@ use crate::{
     retry::RetryPolicy,
 };
 
+/// The first connection. What is prepared is prepared with patience.
+fn patient(clients: &[Client]) -> Result<Client, CliError> {
+    let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
+    let retry = RetryPolicy::default();
+    Ok(first.clone().with_options(ClientOptions { retry, ..*first.options() }))
+}
+
 /// The tables that are not there.
 pub(super) async fn missing(clients: &[Client]) -> Result<Vec<&'static str>, CliError> {
-    let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
-    let known = first.list_tables().await?;
+    let known = patient(clients)?.list_tables().await?;
     Ok([EVENTS, USERS].into_iter().filter(|name| known.iter().all(|table| table.name != *name)).collect())
 }
 
 /// Drops tables.
 pub(super) async fn remove(clients: &[Client], tables: &[&str]) -> Result<(), CliError> {
-    let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
-    let retry = RetryPolicy::default();
-    let client = first.clone().with_options(ClientOptions { retry, ..*first.options() });
+    let client = patient(clients)?;
     for table in tables {
         client.drop_table_if_exists(table).await?;
     }
@@ -37,10 +41,7 @@ pub(super) async fn remove(clients: &[Client], tables: &[&str]) -> Result<(), Cl
 
 /// Makes what is missing, by the first connection, and waits until every address shows it.
 pub(super) async fn all(clients: &[Client], args: &BenchArgs) -> Result<Truth, CliError> {
-    let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
-    // What is prepared is prepared with patience.
-    let retry = RetryPolicy::default();
-    let client = first.clone().with_options(ClientOptions { retry, ..*first.options() });
+    let client = patient(clients)?;
     if args.fresh {
         client.drop_table_if_exists(EVENTS).await?;
         client.drop_table_if_exists(USERS).await?;

@@ -77,7 +77,10 @@ fn converted(texts: &StringArray, field: &Field) -> Option<ArrayRef> {
         _ => {}
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
-    let trimmed = || texts.iter().map(|text| text.map(str::trim)).collect::<StringArray>();
+    let trimmed = || match texts.iter().flatten().any(|text| text.trim().len() < text.len()) {
+        true => texts.iter().map(|text| text.map(str::trim)).collect(),
+        false => texts.clone(),
+    };
     let texts: ArrayRef = match wanted {
         // What has a time is more than a date.
         Arrow::Date32 if texts.iter().flatten().any(|text| !is_date(text.trim())) => return None,
