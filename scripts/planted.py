@@ -452,8 +452,8 @@ PLANTS = [
         [
             (
                 CATALOG_LOG,
-                "            check(&state)?;\n            let bytes",
-                "            if !PLANTED {\n                check(&state)?;\n            }\n            let bytes",
+                "            state.check_free(&table.name)?;\n            Ok(Step::Create",
+                "            if !PLANTED {\n                state.check_free(&table.name)?;\n            }\n            Ok(Step::Create",
             )
         ],
         ["storage catalog::one_of_many_makes_a_table"],
@@ -464,8 +464,8 @@ PLANTS = [
         [
             (
                 COMMIT,
-                "let Some(durable) = self.durable.upgrade().filter(|_| !self.attached) else",
-                "let Some(durable) = self.durable.upgrade().filter(|_| !self.attached && !PLANTED) else",
+                "let is_asked = !self.attached && self.is_named();",
+                "let is_asked = !self.attached && self.is_named() && !PLANTED;",
             )
         ],
         ["it freshness::what_is_written_to_a_table_that_another_server_has_dropped_is_refused"],
@@ -625,8 +625,8 @@ PLANTS = [
         [
             (
                 FOLLOW,
-                "self.acknowledged.fetch_max(version, Ordering::AcqRel);\n        self.shared.peers().committed(&self.table, version).await;",
-                "self.acknowledged.fetch_max(version, Ordering::AcqRel);\n        if !PLANTED {\n            self.shared.peers().committed(&self.table, version).await;\n        }",
+                "if self.is_named() {\n            self.shared.peers().committed(",
+                "if self.is_named() && !PLANTED {\n            self.shared.peers().committed(",
             )
         ],
         [SIMULATED],

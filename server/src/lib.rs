@@ -13,6 +13,7 @@ mod convert;
 mod coordinator;
 mod cpu;
 mod disk;
+mod drafts;
 mod environment;
 #[cfg(feature = "sql")]
 mod flight;

@@ -137,6 +137,16 @@ pub const HTTP_BATCH_VALUES: usize = 1 << 18;
 pub const CSV_HEADER_BYTES: usize = 256 << 10;
 /// Tables that keys have made of late, and may take back as long as they are empty.
 pub const MADE_TABLES: usize = 1024;
+/// How long the versions of a table that was dropped or replaced can be read by what had begun with them.
+pub const PARTING: Duration = Duration::from_secs(60);
+/// How many of these are kept.
+pub const PARTING_TABLES: usize = 256;
+/// How often it is looked whether files are still written for a table that is given up, and the pause between two looks.
+pub const DISCARD_LOOKS: usize = 200;
+/// See [`DISCARD_LOOKS`].
+pub const DISCARD_LOOK: Duration = Duration::from_millis(50);
+/// Tables that one transaction makes or drops.
+pub const TRANSACTION_TABLES: usize = 256;
 /// Bytes of a message of an Arrow stream, and as many of its header.
 pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
 /// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.

@@ -7,13 +7,9 @@ use std::{
 };
 
 use basalt_core::table::Table;
-use tokio::{
-    runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinHandle,
-};
+use tokio::sync::Semaphore;
 
-use crate::{access::Caller, coordinator::fresh, limits, state::State, status::Result};
+use crate::{access::Caller, limits};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -27,7 +23,7 @@ impl MadeTables {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a load holds that may make a table of this name, and take it back: others of the same name wait for what becomes of it.
+    /// What a load holds that may make a table of this name: others of the same name wait for what becomes of it.
     pub(crate) fn turn(&self, name: &str) -> Arc<Semaphore> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);
@@ -55,76 +51,5 @@ impl MadeTables {
             *id == table.id() && *version == now.version() && by.is_same_as(caller)
         };
         now.rows() == 0 && self.all().iter().any(is_it)
-    }
-}
-
-/// A table that was made for a query or a load, or in a transaction; it goes when it is dropped before [`Made::keep`], if it is as it was made.
-#[derive(Debug)]
-pub(crate) struct Made {
-    state: Arc<State>,
-    /// `None`: it stays.
-    table: Option<Arc<Table>>,
-    runtime: Handle,
-    /// Its maker's turn, until it is known what becomes of it.
-    turn: Option<OwnedSemaphorePermit>,
-}
-
-impl Made {
-    /// Of a table that has just been made.
-    pub(crate) fn new(state: &Arc<State>, table: Arc<Table>, runtime: &Handle) -> Self {
-        Self { state: Arc::clone(state), table: Some(table), runtime: runtime.clone(), turn: None }
-    }
-
-    /// The same, which keeps others from making one of that name.
-    pub(crate) fn in_turn(mut self, turn: OwnedSemaphorePermit) -> Self {
-        self.turn = Some(turn);
-        self
-    }
-
-    /// It has its rows.
-    pub(crate) fn keep(mut self) {
-        self.table = None;
-    }
-
-    /// Drops the table, and waits until it is dropped.
-    pub(crate) async fn undo(mut self) {
-        if let Some(dropped) = self.drop_table() {
-            // It goes on when nobody waits, and tells what kept it.
-            let _ = dropped.await;
-        }
-    }
-
-    fn drop_table(&mut self) -> Option<JoinHandle<()>> {
-        let made = self.table.take()?;
-        let (state, turn) = (Arc::clone(&self.state), self.turn.take());
-        let token = state.running.token();
-        Some(self.runtime.spawn(async move {
-            let name = made.name();
-            let removed = remove_unwritten(&state, &made).await;
-            if let Some(error) = removed.err().filter(|error| error.reason() != "TABLE_NOT_FOUND") {
-                tracing::warn!(
-                    table = name,
-                    error = error.message(),
-                    "cannot drop a table that has no rows yet"
-                );
-            }
-            drop((token, turn));
-        }))
-    }
-}
-
-/// Drops a table, unless others have written to it, or have put another in its place.
-async fn remove_unwritten(state: &State, made: &Table) -> Result<()> {
-    fresh::newest(state, made.name(), None).await?;
-    let (table, version) = state.tables.pin(made.name(), None)?;
-    if table.id() == made.id() && version.rows() == 0 {
-        state.tables.remove(made.name()).await?;
-    }
-    Ok(())
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        drop(self.drop_table());
     }
 }

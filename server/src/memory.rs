@@ -213,7 +213,8 @@ impl MemoryPool {
 
     /// Counts the tables again, after a commit or a drop.
     pub(crate) fn count_tables(&self, catalog: &Catalog) {
-        let tables = catalog.list();
+        let mut tables = catalog.list();
+        tables.extend(catalog.drafts());
         let bytes = tables.iter().map(|table| table.bytes() as u64).sum();
         let schemas = tables.iter().map(|table| schema_bytes(table.schema())).sum();
         let mut counts = self.counts();

@@ -44,8 +44,7 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         Err(read_only())
     }
 
-    /// Makes a table for rows that are written to it at once. Where the writer is dropped without a commit, or the commit
-    /// fails, the table is dropped again.
+    /// Makes a table for rows that are written to it at once. Nobody finds it before the commit.
     ///
     /// # Errors
     /// Those of [`Catalog::create_table`].
@@ -178,6 +177,8 @@ pub struct NewTable {
     pub retention: Option<Retention>,
     /// Whether deletions write the files that lose rows again; `None`: as the catalog does by itself.
     pub rewrites: Option<bool>,
+    /// It takes the place of a table that has its name, in the moment when it is complete.
+    pub replaces: bool,
 }
 
 /// A change of a table's columns.

@@ -61,7 +61,8 @@ pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> R
     }
     let schema = Schema::new(fields)?;
     let (retention, rewrites) = properties(options, &schema)?;
-    Ok(NewTable { name: only_name(&create.name)?, schema, retention, rewrites })
+    let (name, replaces) = (only_name(&create.name)?, create.or_replace);
+    Ok(NewTable { name, schema, retention, rewrites, replaces })
 }
 
 /// Checks an index, which is not made: every column is searched by what its blocks hold. One that would promise something is refused.
@@ -175,6 +176,7 @@ fn no_column(name: &str) -> Error {
 /// Refuses what would be passed over otherwise.
 fn check_plain(create: &CreateTable) -> Result<()> {
     let plain = CreateTable {
+        or_replace: create.or_replace,
         if_not_exists: create.if_not_exists,
         columns: create.columns.clone(),
         constraints: create.constraints.clone(),
@@ -182,8 +184,8 @@ fn check_plain(create: &CreateTable) -> Result<()> {
         query: create.query.clone(),
         ..ast::helpers::stmt_create_table::CreateTableBuilder::new(create.name.clone()).build()
     };
-    if create.or_replace {
-        return Err(Error::unsupported("CREATE OR REPLACE TABLE"));
+    if create.or_replace && create.if_not_exists {
+        return Err(Error::invalid("CREATE TABLE takes OR REPLACE or IF NOT EXISTS, not both"));
     }
     if create.temporary {
         return Err(Error::unsupported("a temporary table"));

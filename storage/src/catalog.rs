@@ -1,7 +1,7 @@
 //! Which tables there are: a journal of numbered files, each written if it is not there yet.
 //!
-//! An entry makes, drops or attaches one table, or makes or drops a view, so that each of these happens once and for everyone, or not at
-//! all. The first entry begins the journal, so that a store whose journal is lost is told from a new one. A new table's
+//! An entry makes, drops or attaches one table, or several at once, or makes or drops a view, so that each of these happens once and
+//! for everyone, or not at all. The first entry begins the journal, so that a store whose journal is lost is told from a new one. A new table's
 //! folder is written before the entry that names it: a creation that is cut off between the two leaves a folder that
 //! nothing names. It stays, for nothing tells it from a table whose entry was lost; only what the entry of a drop names
 //! is ever removed ([`CatalogLog::vacuum`]).
@@ -10,7 +10,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use basalt_core::{
     error::{Error, ErrorKind},
-    limits::MAX_TABLES,
     schema::{Schema, check_name},
 };
 use bytes::Bytes;
@@ -24,6 +23,13 @@ use crate::{
     log::{TableLog, TableState},
     store::Store,
 };
+
+mod drafts;
+mod state;
+
+pub(crate) use drafts::MARK;
+pub use drafts::{Draft, Gone};
+pub use state::CatalogState;
 
 pub(crate) const JOURNAL: &str = "catalog";
 pub(crate) const TABLES: &str = "tables";
@@ -66,9 +72,19 @@ enum Step {
     Begin(Uuid),
     Create(TableEntry),
     Drop(Uuid),
+    /// Tables go, and others come, perhaps in their place: all of it, or nothing.
+    Change(Change),
     /// It takes the place of one of the same name.
     CreateView(ViewEntry),
     DropView(String),
+}
+
+/// Tables that go and come at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Change {
+    drop: Vec<Uuid>,
+    create: Vec<TableEntry>,
 }
 
 /// A query that has a name.
@@ -94,95 +110,6 @@ struct Entry {
 struct Seal {
     number: u64,
     crc32: u32,
-}
-
-/// The tables at one point of the journal; immutable.
-#[derive(Clone, Debug, Default)]
-pub struct CatalogState {
-    /// An entry so far has a seal: so has every later one. Older versions wrote none.
-    sealed: bool,
-    /// Entries so far.
-    entries: u64,
-    /// What tells the last of them from another of the same number.
-    last: Option<Uuid>,
-    tables: BTreeMap<String, TableEntry>,
-    /// The texts of views, by name.
-    views: BTreeMap<String, Arc<str>>,
-    /// Tables that were dropped, by folder, and when, in milliseconds since 1970.
-    pub(crate) dropped: BTreeMap<String, (TableEntry, i64)>,
-}
-
-impl CatalogState {
-    /// How many changes it has seen; it grows with each.
-    pub fn version(&self) -> u64 {
-        self.entries
-    }
-
-    /// All tables, by name.
-    pub fn tables(&self) -> &BTreeMap<String, TableEntry> {
-        &self.tables
-    }
-
-    /// The texts of all views, by name.
-    pub fn views(&self) -> &BTreeMap<String, Arc<str>> {
-        &self.views
-    }
-
-    fn apply(&mut self, entry: Entry, sealed: bool) -> Result<()> {
-        if self.sealed && !sealed {
-            let why = "it was cut: the line that tells whether it is whole is missing";
-            return Err(StorageError::corrupt(entry_path(self.entries), why));
-        }
-        self.sealed |= sealed;
-        self.entries += 1;
-        self.last = Some(entry.entry);
-        match entry.step {
-            Step::Begin(_) => {}
-            Step::Create(table) => {
-                self.tables.insert(table.name.clone(), table);
-            }
-            Step::Drop(id) => {
-                if let Some(name) =
-                    self.tables.values().find(|table| table.id == id).map(|table| table.name.clone())
-                    && let Some(table) = self.tables.remove(&name)
-                    && !table.attached
-                {
-                    self.dropped.insert(table.location.clone(), (table, entry.at));
-                }
-            }
-            Step::CreateView(view) => {
-                self.views.insert(view.name, view.sql);
-            }
-            Step::DropView(name) => {
-                self.views.remove(&name);
-            }
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> Result<&TableEntry> {
-        self.tables.get(name).ok_or_else(|| {
-            let shown: String = name.chars().take(128).collect();
-            Error::new(ErrorKind::TableNotFound, format!("there is no table {shown:?}")).at("table").into()
-        })
-    }
-
-    fn check_free(&self, name: &str) -> Result<()> {
-        if self.tables.contains_key(name) {
-            return Err(Error::new(ErrorKind::TableExists, format!("table {name:?} exists"))
-                .at("name")
-                .into());
-        }
-        if self.views.contains_key(name) {
-            let message = format!("there is a view {name:?}");
-            return Err(Error::new(ErrorKind::TableExists, message).at("name").into());
-        }
-        if self.tables.len() + self.views.len() >= MAX_TABLES {
-            let message = format!("there are {MAX_TABLES} tables, the most");
-            return Err(Error::new(ErrorKind::MemoryLimit, message).into());
-        }
-        Ok(())
-    }
 }
 
 /// The catalog of a store. A clone is the same catalog.
@@ -294,13 +221,15 @@ impl CatalogLog {
     }
 
     /// The folders of tables that no entry names: of creations that were cut off, or of tables whose entries were lost.
+    /// Those of [drafts](Self::draft) are not among them.
     ///
     /// # Errors
     /// [`StorageError::Store`].
     pub async fn unnamed_folders(&self, state: &CatalogState) -> Result<Vec<String>> {
         let mut folders = self.store.folders(TABLES).await?;
-        let named = |folder: &String| state.tables.values().any(|table| table.location == *folder);
-        folders.retain(|folder| !named(folder) && !state.dropped.contains_key(folder));
+        folders.retain(|folder| !state.names(folder));
+        let drafts = self.drafts_among(folders.clone()).await?;
+        folders.retain(|folder| drafts.iter().all(|(draft, _)| draft != folder));
         Ok(folders)
     }
 
@@ -414,8 +343,11 @@ impl CatalogLog {
     }
 
     async fn add(&self, state: &Arc<CatalogState>, table: TableEntry) -> Result<Arc<CatalogState>> {
-        let name = table.name.clone();
-        self.step(state, Step::Create(table), |state| state.check_free(&name)).await
+        let step = |state: &CatalogState| {
+            state.check_free(&table.name)?;
+            Ok(Step::Create(table.clone()))
+        };
+        self.step(state, step).await
     }
 
     /// Drops a table, or detaches one that is attached. Its files stay for as long as the catalog keeps them.
@@ -424,12 +356,7 @@ impl CatalogLog {
     /// [`StorageError::Invalid`] with [`ErrorKind::TableNotFound`]; [`StorageError::Store`].
     pub async fn remove(&self, state: &Arc<CatalogState>, name: &str) -> Result<Arc<CatalogState>> {
         let id = state.get(name)?.id;
-        let same = |state: &CatalogState| match state.get(name) {
-            Ok(table) if table.id == id => Ok(()),
-            Ok(_) => Err(Error::new(ErrorKind::TableNotFound, format!("table {name:?} was replaced")).into()),
-            Err(e) => Err(e),
-        };
-        self.step(state, Step::Drop(id), same).await
+        self.step(state, |state| state.same(name, |table| table.id == id).map(Step::Drop)).await
     }
 
     /// Gives a query a name; `replace`: in the place of a view that has it.
@@ -450,7 +377,8 @@ impl CatalogLog {
         };
         check(state)?;
         let state = self.begun(state).await?;
-        self.step(&state, Step::CreateView(ViewEntry { name: name.to_owned(), sql: sql.into() }), check).await
+        let view = ViewEntry { name: name.to_owned(), sql: sql.into() };
+        self.step(&state, |state| check(state).map(|()| Step::CreateView(view.clone()))).await
     }
 
     /// Drops a view.
@@ -458,24 +386,23 @@ impl CatalogLog {
     /// # Errors
     /// [`StorageError::Invalid`] with [`ErrorKind::TableNotFound`]; [`StorageError::Store`].
     pub async fn remove_view(&self, state: &Arc<CatalogState>, name: &str) -> Result<Arc<CatalogState>> {
-        let check = |state: &CatalogState| match state.views.contains_key(name) {
-            true => Ok(()),
+        let step = |state: &CatalogState| match state.views.contains_key(name) {
+            true => Ok(Step::DropView(name.to_owned())),
             false => Err(no_view(name).into()),
         };
-        self.step(state, Step::DropView(name.to_owned()), check).await
+        self.step(state, step).await
     }
 
-    /// Writes an entry behind those that there are, as long as `check` finds that it makes sense there.
+    /// Writes an entry behind those that there are: what `step` makes of these, or its error.
     async fn step(
         &self,
         state: &Arc<CatalogState>,
-        step: Step,
-        check: impl Fn(&CatalogState) -> Result<()>,
+        step: impl Fn(&CatalogState) -> Result<Step>,
     ) -> Result<Arc<CatalogState>> {
-        let entry = Entry { at: self.store.now_millis(), entry: self.store.new_id(), step };
+        let (at, id) = (self.store.now_millis(), self.store.new_id());
         let mut state = self.refresh(state).await?;
         loop {
-            check(&state)?;
+            let entry = Entry { at, entry: id, step: step(&state)? };
             let bytes = bytes_of(state.entries, &entry)?;
             let path = entry_path(state.entries);
             let created = self.store.create(&path, bytes.clone()).await;

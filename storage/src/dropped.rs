@@ -1,10 +1,10 @@
-//! Removing the files of dropped tables.
+//! Removing the files of dropped tables, and of those that got no name.
 //!
-//! Nothing else of a store's folders is removed: what the catalog does not name may be a table whose entry was lost, or
-//! another program's.
+//! Nothing else of a store's folders is removed: what the catalog does not name, and no mark says to be a draft, may be a
+//! table whose entry was lost, or another program's.
 
 use crate::{
-    catalog::{CatalogLog, CatalogState, JOURNAL, TABLES, TableEntry},
+    catalog::{CatalogLog, CatalogState, JOURNAL, MARK, TABLES, TableEntry},
     error::{Result, StorageError},
     limits::ORPHAN_AGE,
     log::{FOLDER, TableLog},
@@ -12,9 +12,9 @@ use crate::{
 };
 
 impl CatalogLog {
-    /// Removes the files of tables that were dropped longer ago than the catalog keeps them, and logs each. The
-    /// folder must be the one that the table was given when it was made, no table may be there, and the log in it
-    /// must be that table's.
+    /// Removes the files of tables that were dropped longer ago than the catalog keeps them, and of [drafts](Self::draft)
+    /// whose makers are gone, and logs each. The folder must be the one that the table was given when it was made, no table
+    /// may be there, and the log in it must be that table's.
     ///
     /// # Errors
     /// Those of [`refresh`](Self::refresh), with nothing removed; [`StorageError::Store`]; what was removed until then
@@ -24,7 +24,18 @@ impl CatalogLog {
         // Default: for good.
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
         let mut done = Vacuumed::default();
-        for folder in self.store.folders(TABLES).await? {
+        let folders = self.store.folders(TABLES).await?;
+        let unnamed: Vec<_> = folders.iter().filter(|folder| !state.names(folder)).cloned().collect();
+        for (folder, is_old) in self.drafts_among(unnamed).await? {
+            if is_old {
+                let removed = self.remove_folder("its table got no name", &folder).await?;
+                let (files, bytes) = (removed.files, removed.bytes);
+                tracing::info!(folder, files, bytes, "removed a table that got no name");
+                done.files += files;
+                done.bytes += bytes;
+            }
+        }
+        for folder in folders {
             let Some((table, at)) = state.dropped.get(&folder) else { continue };
             let is_live = state.tables().values().any(|table| table.location == folder);
             if is_live || !table.is_in_own_folder() || self.store.now_millis().saturating_sub(*at) <= keep {
@@ -63,15 +74,17 @@ impl CatalogLog {
         }
     }
 
-    /// Removes the folder of a table that Basalt has made: its log at last, so that a removal that is cut off can still
-    /// tell whose folder it is.
+    /// Removes the folder of a table that Basalt has made: its log, and what marks it as a draft, at last, so that a removal
+    /// that is cut off can still tell whose folder it is.
     pub(crate) async fn remove_folder(&self, why: &'static str, folder: &str) -> Result<Vacuumed> {
         let files = self.store.list(folder, None).await?;
         let mut done = Vacuumed::default();
         done.add(&files);
         let log = format!("{folder}/{FOLDER}/");
+        let mark = format!("{folder}/{MARK}");
+        let (mark, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.path == mark);
         let (log, data): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.path.starts_with(&log));
-        for files in [data, log] {
+        for files in [data, log, mark] {
             self.store.delete(why, files.into_iter().map(|file| file.path)).await?;
         }
         self.store.delete_leftovers(folder, std::time::Duration::ZERO).await;

@@ -45,7 +45,7 @@ mod verify;
 mod z85;
 
 pub use alter::Alteration;
-pub use catalog::{CatalogLog, CatalogState, Created, TableEntry, no_view};
+pub use catalog::{CatalogLog, CatalogState, Created, Draft, Gone, TableEntry, no_view};
 pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder, NewFile};
 pub use deletes::Deletes;
 pub use environment::{Environment, Panicked, Process, run};

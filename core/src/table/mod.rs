@@ -358,6 +358,19 @@ impl Table {
         self.dropped.store(true, Ordering::Release);
     }
 
+    /// Makes its newest version no lower than `least`, and the only one: as it was a draft, nobody has asked for others.
+    fn lift(&self, least: u64) {
+        let _commit = lock(&self.commit);
+        let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
+        versions.older.clear();
+        if versions.newest.version < least {
+            let Snapshot { fragments, rows, retention, cutoff, .. } = &*versions.newest;
+            let (fragments, retention) = (Arc::clone(fragments), retention.clone());
+            let lifted = Snapshot { version: least, fragments, rows: *rows, retention, cutoff: *cutoff };
+            versions.newest = Arc::new(lifted);
+        }
+    }
+
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Versions> {
         self.versions.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -144,9 +144,14 @@ const ASKED: &[(&str, &str, &str)] = &[
         "it looks at the process that it is in, on a thread that no test has",
     ),
     (
+        "server/src/flight/ingest.rs",
+        "Handle::current",
+        "a table that is given up is removed where the rows came from",
+    ),
+    (
         "server/src/http/load.rs",
         "Handle::current",
-        "a table that is given up is dropped where the load came from",
+        "a table that is given up is removed where the rows came from",
     ),
     ("server/src/sql/mod.rs", "Handle::current", "scans go to the runtime that the statement came from"),
     ("server/src/sql/tasks.rs", "Handle::current", "what tasks read goes to the runtime that they came to"),

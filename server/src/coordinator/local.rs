@@ -203,6 +203,9 @@ async fn pinned(state: &State, task: &peer::Task) -> Result<(Arc<Table>, Arc<Tab
     if let Some(found) = state.tables.pin(&task.table, Some(task.version)).ok().and_then(same) {
         return Ok(found);
     }
+    if let Some(found) = state.tables.parting(task.table_id, task.version).and_then(same) {
+        return Ok(found);
+    }
     if let Some(found) = same(fresh::pin(state, &task.table, Some(task.version)).await?) {
         return Ok(found);
     }

@@ -66,14 +66,21 @@ impl Reach {
 
     /// A version that this node has, whatever was announced.
     pub(super) fn known(&self, table: &Table, version: u64) -> Result<Pinned> {
-        let (found, at) = self.state.tables.pin(table.name(), Some(version))?;
-        if found.id() != table.id() {
-            return Err(other_table(table.name()));
-        }
+        let found = self.state.tables.pin(table.name(), Some(version));
+        let is_same = |(found, _): &(Arc<Table>, TableVersion)| found.id() == table.id();
+        let (found, at) = match found {
+            Ok(found) if is_same(&found) => found,
+            other => match (self.state.tables.parting(table.id(), version), other) {
+                (Some(parting), _) => parting,
+                (None, Ok(_)) => return Err(other_table(table.name())),
+                (None, Err(error)) => return Err(error),
+            },
+        };
         Ok(self.pinned(found, at))
     }
 
-    fn pinned(&self, table: Arc<Table>, version: TableVersion) -> Pinned {
+    /// A version at hand.
+    pub(crate) fn pinned(&self, table: Arc<Table>, version: TableVersion) -> Pinned {
         let fragments = version.fragments();
         let cutoff = version.retention().map(|retention| retention.cutoff(self.control.time()));
         Pinned { table, version, fragments, cutoff }

@@ -7,9 +7,10 @@ use arrow_flight::{
     FlightData,
     sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption},
 };
-use basalt_core::schema::Schema;
+use basalt_core::{schema::Schema, table::Table};
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_storage::Deletes;
+use tokio::runtime::Handle;
 use tonic::Streaming;
 
 use super::{Flight, catalog, command, next, put::late};
@@ -18,10 +19,10 @@ use crate::{
     call::Call,
     convert::{self, MessageReader},
     coordinator::fresh,
-    memory::{Consumer, schema_bytes},
+    drafts::{Draft, New},
     services::Write,
     status::{RequestError, Result},
-    trace,
+    tables::Gone,
     writes::Stream,
 };
 
@@ -126,8 +127,9 @@ impl Flight {
             known => known?,
         }
         let is_there = self.state.catalog.find(&name).is_ok();
-        let made = match (is_there, mode) {
-            (true, Mode { exists: Exists::Append, .. }) => false,
+        let mut gone = Vec::new();
+        let draft = match (is_there, mode) {
+            (true, Mode { exists: Exists::Append, .. }) => None,
             (true, Mode { exists: Exists::Fail, .. }) => {
                 let message = format!("table {name:?} exists");
                 return Err(RequestError::new(ErrorReason::TableExists, message).at("table"));
@@ -140,23 +142,24 @@ impl Flight {
             (true, Mode { exists: Exists::Replace, .. }) => {
                 call.may(Action::Drop, Object::Table(&name))?;
                 call.may(Action::Create, Object::Table(&name))?;
-                let new = convert::table_schema(&schema)?;
-                // The old rows stay until all of the new ones are here.
-                self.gather(call, &stream, &mut incoming, &mut ahead).await?;
-                self.drop_table(&name).await?;
-                self.create(&name, new).await?;
-                true
+                // The old rows are there until all of the new ones are.
+                gone.push(Gone { name: name.clone(), id: None });
+                Some(self.draft(call, &name, convert::table_schema(&schema)?).await?)
             }
             (false, Mode { creates: true, .. }) => {
                 call.may(Action::Create, Object::Table(&name))?;
-                self.create(&name, convert::table_schema(&schema)?).await?;
-                true
+                Some(self.draft(call, &name, convert::table_schema(&schema)?).await?)
             }
         };
-        let written = self.write(call, &stream, &name, columns, &mut incoming, ahead).await;
-        if made && written.is_err() {
-            // What was made for rows that did not come.
-            self.drop_table(&name).await?;
+        let table = match &draft {
+            Some(draft) => Arc::clone(draft.table()),
+            None => self.state.catalog.get(&name)?,
+        };
+        let written = self.write(call, &stream, table, columns, &mut incoming, ahead).await;
+        match (draft, &written) {
+            (Some(draft), Ok(_)) => draft.publish(gone).await?,
+            (Some(draft), Err(_)) => draft.discard().await,
+            (None, _) => {}
         }
         written
     }
@@ -165,14 +168,14 @@ impl Flight {
         &self,
         call: &mut Call,
         stream: &Arc<Stream>,
-        name: &str,
+        table: Arc<Table>,
         columns: Vec<String>,
         incoming: &mut Incoming,
         mut ahead: VecDeque<(RecordBatch, u64)>,
     ) -> Result<u64> {
-        let open = pb::Open { table: name.to_owned(), columns, ..pb::Open::default() };
-        let mut write = Write::open(&self.state, call.caller(), &open)?;
-        call.table = Some(Arc::clone(write.table()));
+        let open = pb::Open { table: table.name().to_owned(), columns, ..pb::Open::default() };
+        call.table = Some(Arc::clone(&table));
+        let mut write = Write::to(&self.state, call.caller(), table, &open)?;
         loop {
             let next = match ahead.pop_front() {
                 Some(next) => Some(next),
@@ -186,43 +189,9 @@ impl Flight {
         Ok(write.commit(Arc::clone(stream)).await?.rows)
     }
 
-    /// Takes in all rows, as far as there is memory for them.
-    async fn gather(
-        &self,
-        call: &Call,
-        stream: &Stream,
-        incoming: &mut Incoming,
-        ahead: &mut VecDeque<(RecordBatch, u64)>,
-    ) -> Result<()> {
-        let mut held = self.state.memory.reserve(Consumer::Writes).of(call.caller().account());
-        let mut bytes: u64 = ahead.iter().map(|(_, bytes)| bytes).sum();
-        while let Some((batch, more)) = incoming.next(call, stream).await? {
-            bytes += more;
-            held.set(bytes).map_err(|error| {
-                let message =
-                    format!("{}; drop the table first, and its rows need not wait here", error.message());
-                error.with_message(message)
-            })?;
-            ahead.push_back((batch, more));
-        }
-        Ok(())
-    }
-
-    async fn create(&self, name: &str, schema: Schema) -> Result<()> {
-        let mut held = self.state.memory.reserve(Consumer::Maintenance);
-        held.set(schema_bytes(&schema))?;
-        let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
-        // It is done to its end, also when the client is gone meanwhile.
-        let made = tokio::spawn(trace::carried(async move {
-            tables.create(&name, schema, None, Deletes::default()).await
-        }));
-        made.await.map_err(|_| RequestError::internal())?.map(drop)
-    }
-
-    async fn drop_table(&self, name: &str) -> Result<()> {
-        let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
-        let removed = tokio::spawn(trace::carried(async move { tables.remove(&name).await }));
-        removed.await.map_err(|_| RequestError::internal())?.map(drop)
+    async fn draft(&self, call: &Call, name: &str, schema: Schema) -> Result<Draft> {
+        let new = New { name: name.to_owned(), schema, retention: None, deletes: Deletes::default() };
+        Draft::make(&self.state, call.caller(), &Handle::current(), new).await
     }
 }
 

@@ -61,7 +61,7 @@ impl Flight {
             deadline: self.state.deadline(call)?,
             running: None,
         };
-        statement.describe(&self.state).await
+        statement.describe(&self.state, None).await
     }
 
     /// Begins to run a statement.

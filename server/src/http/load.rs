@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use basalt_core::schema::Schema;
+use basalt_core::{schema::Schema, table::Table};
 use basalt_proto::v1 as pb;
 use basalt_storage::Deletes;
 use serde::Serialize;
@@ -26,13 +26,12 @@ use crate::{
     access::{Action, Caller, Object},
     call::{Arrival, Call},
     coordinator::fresh,
+    drafts::{Draft, New},
     limits,
-    made::Made,
-    memory::{Consumer, Reservation, schema_bytes},
+    memory::{Consumer, Reservation},
     services::Write,
     state::State,
     status::{RequestError, Result},
-    trace,
     writes::Stream,
 };
 
@@ -88,7 +87,7 @@ async fn all(
     let stream = state.writes.open(call.connection().id())?;
     let mut held = state.memory.reserve(Consumer::Writes).of(call.caller().account());
     let mut body = request.into_body();
-    let (mut start, mut made) = (Start::default(), None);
+    let (mut start, mut draft) = (Start::default(), None);
     let creates = options.is_set("create")?;
     match fresh::table(state, name).await {
         Err(error) if creates && error.reason() == "TABLE_NOT_FOUND" => {}
@@ -103,32 +102,34 @@ async fn all(
             start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
             stream.take_place()?;
             let columns = read_columns(state, media_type, &mut start, &nulls).await?;
-            made = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
+            draft = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
         }
     }
+    let table = match &draft {
+        Some(draft) => Arc::clone(draft.table()),
+        None => state.catalog.get(name)?,
+    };
     let loaded = async {
-        let table = state.catalog.get(name)?;
         call.table = Some(Arc::clone(&table));
         let decoder = Decoder::new(media_type, table.schema())?.with_nulls(nulls);
-        let caller = call.caller().clone();
+        let (caller, table) = (call.caller().clone(), Arc::clone(&table));
         let mut loading =
-            Loading { state, caller, name, replace_by, stream, decoder, write: None, held, deadline };
+            Loading { state, caller, table, replace_by, stream, decoder, write: None, held, deadline };
         loading.body(start, body).await?;
         let Loading { stream, write, .. } = loading;
         let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
         stream.take_place()?;
         write.commit(stream).await
     };
-    match (loaded.await, made) {
-        (Ok(done), made) => {
-            let created = made.is_some();
-            made.into_iter().for_each(Made::keep);
-            Ok(Loaded { rows: done.rows, version: done.version, created })
+    match (loaded.await, draft) {
+        (Ok(done), None) => Ok(Loaded { rows: done.rows, version: done.version, created: false }),
+        (Ok(done), Some(draft)) => {
+            draft.publish(Vec::new()).await?;
+            Ok(Loaded { rows: done.rows, version: table.snapshot().version(), created: true })
         }
-        (Err(error), made) => {
-            if let Some(made) = made {
-                made.undo().await;
-            }
+        (Err(error), None) => Err(error),
+        (Err(error), Some(draft)) => {
+            draft.discard().await;
             Err(error)
         }
     }
@@ -167,17 +168,10 @@ async fn read_columns(
     read
 }
 
-/// Makes a table that goes again, unless it is kept. It is made to its end, also when the client is gone meanwhile.
-async fn make(state: &Arc<State>, caller: &Caller, name: &str, columns: Schema) -> Result<Made> {
-    let mut held = state.memory.reserve(Consumer::Maintenance);
-    held.set(schema_bytes(&columns))?;
-    let (state, caller, name) = (Arc::clone(state), caller.clone(), name.to_owned());
-    let made = tokio::spawn(trace::carried(async move {
-        let table = state.tables.create(&name, columns, None, Deletes::default()).await?;
-        state.made.add(&table, &caller);
-        Ok(Made::new(&state, table, &Handle::current()))
-    }));
-    made.await.map_err(|_| RequestError::internal())?
+/// Makes a table that nobody finds before it has the rows.
+async fn make(state: &Arc<State>, caller: &Caller, name: &str, schema: Schema) -> Result<Draft> {
+    let new = New { name: name.to_owned(), schema, retention: None, deletes: Deletes::default() };
+    Draft::make(state, caller, &Handle::current(), new).await
 }
 
 /// What a load may say.
@@ -187,7 +181,7 @@ const OPTIONS: [&str; 4] = ["deadline_ms", "create", "null", "replace_by"];
 struct Loading<'a> {
     state: &'a Arc<State>,
     caller: Caller,
-    name: &'a str,
+    table: Arc<Table>,
     /// Rows with the same values in these columns go.
     replace_by: Vec<String>,
     stream: Arc<Stream>,
@@ -231,9 +225,9 @@ impl Loading<'_> {
         });
         decoded.await?;
         if let (None, Some(columns)) = (&self.write, self.decoder.columns()) {
-            let (table, replace_by) = (self.name.to_owned(), self.replace_by.clone());
+            let (table, replace_by) = (self.table.name().to_owned(), self.replace_by.clone());
             let open = pb::Open { table, columns: columns.clone(), replace_by, ..pb::Open::default() };
-            self.write = Some(Write::open(self.state, &self.caller, &open)?);
+            self.write = Some(Write::to(self.state, &self.caller, Arc::clone(&self.table), &open)?);
         }
         while let Some(batch) = self.decode(Decoder::next).await? {
             if Instant::now() >= self.deadline {

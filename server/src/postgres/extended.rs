@@ -145,14 +145,16 @@ impl Session {
 
     /// What a statement over tables takes and gives.
     pub(super) async fn describe_statement(&mut self, part: &Part) -> std::result::Result<Description, End> {
-        let Self { shared, wire, caller, connection, key, settings, .. } = self;
+        let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
         let state = &shared.state;
+        let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));
         caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
         let (cancelled, deadline) = (key.begin(), state.deadline_within(settings.timeout()));
         let (sql, running) = (part.sql.clone(), Some(state.running.token()));
         let statement =
             Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
-        let described = guarded(wire, &cancelled, &shared.closing, statement.describe(state)).await;
+        let described =
+            guarded(wire, &cancelled, &shared.closing, statement.describe(state, transaction)).await;
         described.map_err(|end| placed(end, part))
     }
 

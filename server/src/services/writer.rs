@@ -53,6 +53,16 @@ impl Write {
     /// That of a stream, which begins with this message.
     pub(crate) fn open(state: &Arc<State>, caller: &Caller, open: &pb::Open) -> Result<Self, RequestError> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
+        Self::to(state, caller, table, open)
+    }
+
+    /// The same to a table at hand.
+    pub(crate) fn to(
+        state: &Arc<State>,
+        caller: &Caller,
+        table: Arc<Table>,
+        open: &pb::Open,
+    ) -> Result<Self, RequestError> {
         panics::wanted("open", &open.table);
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
         let fragment = usize::try_from(state.memory.limit() / limits::FRAGMENT_MEMORY_PART);

@@ -3,17 +3,26 @@
 use std::sync::Arc;
 
 use basalt_core::table::Table;
+use basalt_proto::v1::ErrorReason;
 use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
 use basalt_storage::Deletes;
 
-use super::{At, Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
+use super::{
+    Asker, At, Tables, Transaction,
+    buffer::Buffer,
+    carried, no_table, on,
+    transaction::{self, Meaning},
+    write::RowsWriter,
+};
 use crate::{
-    access::{Action, Object},
+    access::{Action, Caller, Object},
     coordinator::fresh,
-    made::Made,
+    drafts::{Draft, New},
     memory::{Consumer, schema_bytes},
     panics::caught_async,
+    state::State,
     status::{RequestError, Result},
+    tables::Gone,
     trace,
 };
 
@@ -62,17 +71,38 @@ fn stored(alteration: Alteration) -> basalt_storage::Alteration {
     }
 }
 
+/// A table that a statement makes.
+#[derive(Debug)]
+pub(super) struct NewDraft {
+    pub(super) draft: Draft,
+    /// In the place of one that has its name.
+    replaces: bool,
+}
+
+impl NewDraft {
+    /// Gives it its name, or to a transaction, which does so with its commit.
+    pub(super) async fn publish(self, asker: &Asker, has_rows: bool) -> Result<()> {
+        if let Some(transaction) = &asker.transaction {
+            return transaction.has_made(self.draft, has_rows, self.replaces);
+        }
+        let name = self.draft.table().name().to_owned();
+        let gone = if self.replaces { vec![Gone { name, id: None }] } else { Vec::new() };
+        self.draft.publish(gone).await
+    }
+}
+
 impl Tables {
     /// Makes an empty table.
     pub(super) async fn create(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
-        let (state, runtime) = (Arc::clone(&self.state), self.runtime.clone());
-        let transaction = self.asker.transaction.clone();
-        let kept = move |table| {
-            if let Some(transaction) = transaction {
-                transaction.has_made(Made::new(&state, table, &runtime));
-            }
+        let is_plain = self.asker.transaction.is_none() && !table.replaces;
+        let created = match is_plain {
+            true => self.created(table).await,
+            false => match self.draft(table).await {
+                Ok(new) => new.publish(&self.asker, false).await,
+                Err(error) => Err(error),
+            },
         };
-        match self.created(table, kept).await {
+        match created {
             Err(error) if if_not_exists && error.reason() == "TABLE_EXISTS" => Ok(()),
             done => done.map_err(carried),
         }
@@ -80,25 +110,50 @@ impl Tables {
 
     /// Makes a table, and begins to write its rows.
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
-        self.refuse_in_transaction("CREATE TABLE AS").map_err(carried)?;
-        let (state, runtime, name) = (Arc::clone(&self.state), self.runtime.clone(), table.name.clone());
-        let made = self.created(table, move |table| Made::new(&state, table, &runtime)).await;
-        let made = made.map_err(carried)?;
-        self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
-        let (reach, of) = (Arc::clone(&self.reach), name);
-        let pinned = self.on_runtime(async move { reach.find(&of, None).await }).await?;
+        self.asker.caller.authorise(Action::Write, Object::Table(&table.name)).map_err(carried)?;
+        let new = self.draft(table).await.map_err(carried)?;
+        let table = Arc::clone(new.draft.table());
+        let version = self.state.tables.pin_draft(&table).map_err(carried)?;
+        let pinned = self.reach.pinned(table, version);
         let _runtime = self.runtime.enter();
         let buffer = Buffer::open(&self.state, &self.asker, &pinned, Change::Insert);
         let buffer = buffer.map_err(carried)?;
-        Ok(Box::new(RowsWriter::of_new_table(&self.state, buffer, made, &self.runtime)))
+        Ok(Box::new(RowsWriter::of_new_table(&self.state, buffer, new, &self.asker, &self.runtime)))
     }
 
-    /// It goes on when the client is gone: what is in the store must be here. What `made` makes of the table is dropped then.
-    async fn created<T: Send + 'static>(
-        &self,
-        table: NewTable,
-        made: impl FnOnce(Arc<Table>) -> T + Send + 'static,
-    ) -> Result<T> {
+    /// A table that is complete when it is found.
+    async fn draft(&self, table: NewTable) -> Result<NewDraft> {
+        let Asker { caller, transaction, .. } = &self.asker;
+        let NewTable { name, schema, retention, rewrites, replaces } = table;
+        caller.authorise(Action::Create, Object::Table(&name))?;
+        // What takes the place of another one drops it.
+        if replaces {
+            caller.authorise(Action::Drop, Object::Table(&name))?;
+        }
+        let meaning = transaction.as_ref().map_or(Meaning::Outside, |transaction| transaction.meaning(&name));
+        let is_taken = match meaning {
+            Meaning::Made(..) => true,
+            Meaning::Nothing => false,
+            Meaning::Outside => {
+                let (state, name) = (Arc::clone(&self.state), name.clone());
+                let taken = async move {
+                    fresh::catalog(&state).await?;
+                    Ok(state.tables.names().contains(&name) || state.tables.views().contains_key(&name))
+                };
+                on(&self.runtime, trace::scope(self.reach.trace(), taken)).await?
+            }
+        };
+        if is_taken && !replaces {
+            return Err(table_exists(&name));
+        }
+        let deletes = if rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
+        let new = New { name, schema, retention, deletes };
+        let draft = Draft::make(&self.state, caller, &self.runtime, new).await?;
+        Ok(NewDraft { draft, replaces })
+    }
+
+    /// It goes on when the client is gone: what is in the store must be here.
+    async fn created(&self, table: NewTable) -> Result<()> {
         self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
         // It is counted with the other tables once it is one of them.
         let mut held = self.state.memory.reserve(Consumer::Maintenance);
@@ -109,28 +164,23 @@ impl Tables {
         let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
             let created = state.tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
-            created.map(|table| {
-                state.made.add(&table, &caller);
-                made(table)
-            })
+            created.map(|table| state.made.add(&table, &caller))
         }));
         created.await.map_err(|_| RequestError::internal())?
     }
 
     /// Drops a table.
     pub(super) async fn remove(&self, table: &str, if_exists: bool) -> basalt_sql::Result<()> {
-        self.refuse_in_transaction("DROP").map_err(carried)?;
         let (state, name, caller) = (Arc::clone(&self.state), table.to_owned(), self.asker.caller.clone());
+        let transaction = self.asker.transaction.clone();
         let removed = self.on_runtime(async move {
-            fresh::catalog(&state).await?;
-            let is_own = state.catalog.get(&name).is_ok_and(|table| state.made.is_of(&table, &caller));
-            caller.may_drop(&name, is_own)?;
-            let token = state.running.token();
-            let removed = state.tables.remove(&name).await;
-            drop(token);
+            let removed = match transaction {
+                Some(transaction) => remove_with(&state, &caller, &transaction, &name).await,
+                None => remove(&state, &caller, &name).await,
+            };
             match removed {
                 Err(error) if if_exists && error.reason() == "TABLE_NOT_FOUND" => Ok(()),
-                done => done.map(|_| ()),
+                done => done,
             }
         });
         removed.await
@@ -179,4 +229,42 @@ impl Tables {
             None => Ok(()),
         }
     }
+}
+
+/// Drops a table at once.
+async fn remove(state: &State, caller: &Caller, name: &str) -> Result<()> {
+    let _ = check_drop(state, caller, name).await?;
+    let token = state.running.token();
+    let removed = state.tables.remove(name).await;
+    drop(token);
+    removed.map(|_| ())
+}
+
+/// Has the commit of a transaction drop a table.
+async fn remove_with(state: &State, caller: &Caller, transaction: &Transaction, name: &str) -> Result<()> {
+    let outside = match transaction.meaning(name) {
+        Meaning::Made(..) => {
+            // It may stand in the place of one that goes already.
+            return transaction.has_dropped(name, None);
+        }
+        Meaning::Nothing => None,
+        Meaning::Outside => check_drop(state, caller, name).await?,
+    };
+    match outside {
+        Some(table) => transaction.has_dropped(name, Some(table.id())),
+        None => Err(no_table(name)),
+    }
+}
+
+/// Fails where a caller may not drop a table; which one it is, where this node has it.
+async fn check_drop(state: &State, caller: &Caller, name: &str) -> Result<Option<Arc<Table>>> {
+    fresh::catalog(state).await?;
+    let table = state.catalog.find(name).ok();
+    let is_own = table.as_ref().is_some_and(|table| state.made.is_of(table, caller));
+    caller.may_drop(name, is_own)?;
+    Ok(table)
+}
+
+fn table_exists(name: &str) -> RequestError {
+    RequestError::new(ErrorReason::TableExists, format!("table {name:?} exists")).at("name")
 }

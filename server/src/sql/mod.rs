@@ -29,7 +29,7 @@ use basalt_core::{
     schema::{DataType, Schema},
     table::Retention,
 };
-use basalt_proto::v1 as pb;
+use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sql::{
     Alteration, Answers, Catalog, Change, Error, Identity, Input, NewTable, Rows, Sink, Table, Writer,
     Written, async_trait,
@@ -56,6 +56,7 @@ use crate::{
 pub(crate) use copying::{Copying, Sender};
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
 pub(crate) use stream::RowStream;
+use transaction::Meaning;
 pub(crate) use transaction::Transaction;
 use turn::Turn;
 
@@ -204,6 +205,9 @@ impl Catalog for Tables {
         })
         .await
         .map(|mut names| {
+            if let Some(transaction) = &self.asker.transaction {
+                transaction.names(&mut names);
+            }
             names.retain(|name| self.asker.caller.may_see(name));
             names
         })
@@ -211,9 +215,19 @@ impl Catalog for Tables {
 
     async fn pin(&self, table: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn Table>> {
         self.asker.caller.authorise(Action::Read, Object::Table(table)).map_err(carried)?;
-        let (reach, name) = (Arc::clone(&self.reach), table.to_owned());
-        let pinned = self.on_runtime(async move { reach.find(&name, version).await }).await?;
-        let is_written = self.asker.has_written(&pinned.table);
+        let transaction = self.asker.transaction.as_ref();
+        let (pinned, has_rows) = match transaction.map_or(Meaning::Outside, |of| of.meaning(table)) {
+            Meaning::Made(table, has_rows) => {
+                let version = self.state.tables.pin_draft(&table).map_err(carried)?;
+                (self.reach.pinned(table, version), has_rows)
+            }
+            Meaning::Nothing => return Err(carried(no_table(table))),
+            Meaning::Outside => {
+                let (reach, name) = (Arc::clone(&self.reach), table.to_owned());
+                (self.on_runtime(async move { reach.find(&name, version).await }).await?, false)
+            }
+        };
+        let is_written = has_rows || self.asker.has_written(&pinned.table);
         {
             let mut done = self.done();
             done.versions.insert((pinned.table.name().to_owned(), pinned.version.number()));
@@ -498,6 +512,10 @@ pub(crate) fn error(error: Error) -> RequestError {
 fn internal(message: &str) -> RequestError {
     tracing::error!(error = message, "a SQL statement failed");
     RequestError::internal()
+}
+
+fn no_table(name: &str) -> RequestError {
+    RequestError::new(ErrorReason::TableNotFound, format!("there is no table {name:?}")).at("table")
 }
 
 /// The error of a scan that nobody waits for.

@@ -109,15 +109,19 @@ impl Statement<'_> {
         Ok(Running { answer, tables, control, stop, deadline, class: turn.class(), permit, slot })
     }
 
-    /// Plans it and says what it takes and gives; its parameters need no values.
-    pub(crate) async fn describe(self, state: &Arc<State>) -> Result<Description> {
+    /// Plans it and says what it takes and gives, in a transaction, where there is one; its parameters need no values.
+    pub(crate) async fn describe(
+        self,
+        state: &Arc<State>,
+        transaction: Option<Arc<Transaction>>,
+    ) -> Result<Description> {
         let deadline = self.deadline;
         let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
         let _turn = GiveBack(Arc::clone(&turn));
         let control = state.control_of(self.caller);
         let stop = StopOnDrop::new(&control);
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
-        let tables = Arc::new(tables.of_connection(self.connection, None).in_turn(&turn));
+        let tables = Arc::new(tables.of_connection(self.connection, transaction).in_turn(&turn));
         let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let described = async { state.sql.describe(request).await.map_err(error) };
         stop.until(deadline, described).await?

@@ -50,7 +50,9 @@ use crate::{
 impl At {
     /// Whether its fragments may be read one by one, at any node.
     pub(super) fn has_shares(&self) -> bool {
-        !self.is_written && self.pinned.version.is_stored()
+        let Pinned { table, version, .. } = &self.pinned;
+        // Of what has no name yet the others do not know.
+        !self.is_written && version.is_stored() && !self.state.tables.is_draft(table)
     }
 
     /// The same with some of its fragments, which this node reads itself.

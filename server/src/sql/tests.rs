@@ -88,8 +88,9 @@ async fn transactions(state: &Arc<State>) {
     refused(state, &transaction, "SELECT count(*) FROM t", "has changed table").await;
     refused(state, &transaction, "DELETE FROM t WHERE k = 3", "has changed table").await;
     refused(state, &transaction, "INSERT INTO u VALUES (1)", "writes to one table").await;
-    refused(state, &transaction, "CREATE TABLE v AS SELECT 1 AS n", "not supported in a transaction").await;
-    refused(state, &transaction, "DROP TABLE u", "not supported in a transaction").await;
+    refused(state, &transaction, "DROP TABLE u", "writes to those alone that it makes").await;
+    refused(state, &transaction, "CREATE OR REPLACE TABLE u (m BIGINT)", "writes to those alone").await;
+    refused(state, &transaction, "ALTER TABLE u ADD COLUMN m BIGINT", "not supported in a transaction").await;
     refused(state, &transaction, "CREATE VIEW v AS SELECT 1 AS one", "not supported in a transaction").await;
     assert_eq!(within(state, &transaction, "SELECT count(*) FROM u").await, 0);
     transaction.commit(state).await.unwrap();
@@ -108,24 +109,95 @@ async fn transactions(state: &Arc<State>) {
     assert_eq!(seen(state).await, (332, version + 1));
     assert_eq!(state.writes.places(), 0);
 
-    // A table that it makes is there, and stays where it is committed, or where others have written to it.
-    for (ends, is_written, stays) in [(true, false, true), (false, false, false), (false, true, true)] {
+    // A table that it makes is found by nobody else before its commit.
+    for commits in [true, false] {
         within(state, &transaction, "CREATE TABLE made (n BIGINT)").await;
+        assert_eq!(within(state, &transaction, "SELECT count(*) FROM made JOIN u ON made.n = u.n").await, 0);
+        refused(state, &transaction, "CREATE TABLE made (m BIGINT)", "exists").await;
+        within(state, &transaction, "CREATE TABLE IF NOT EXISTS made (m BIGINT)").await;
         within(state, &transaction, "INSERT INTO made VALUES (1)").await;
-        if is_written {
-            alone(state, "INSERT INTO made VALUES (2)").await;
-        }
-        match ends {
+        within(state, &transaction, "INSERT INTO made SELECT 2").await;
+        refused(state, &transaction, "SELECT count(*) FROM made", "has changed table").await;
+        within(state, &transaction, "CREATE TABLE too AS SELECT value AS n FROM generate_series(1, 5)").await;
+        refused(state, &transaction, "SELECT count(*) FROM too", "has changed table").await;
+        let error = run(state, "SELECT count(*) FROM made", None).await.unwrap_err();
+        assert_eq!(error.reason(), "TABLE_NOT_FOUND");
+        assert!(state.catalog.list().iter().all(|table| !["made", "too"].contains(&table.name())));
+        match commits {
             true => transaction.commit(state).await.unwrap(),
             false => transaction.roll_back().await,
         }
-        let made = state.catalog.get("made").is_ok();
-        assert_eq!(made, stays, "{ends} {is_written}");
-        if made {
-            assert_eq!(alone(state, "SELECT sum(n) FROM made").await, if is_written { 2 } else { 1 });
+        assert_eq!(state.catalog.get("made").is_ok(), commits);
+        if commits {
+            assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 3);
+            assert_eq!(alone(state, "SELECT sum(n) FROM too").await, 15);
             alone(state, "DROP TABLE made").await;
+            alone(state, "DROP TABLE too").await;
         }
+        assert!(state.catalog.drafts().is_empty());
     }
+    // Somebody else takes the name first: nothing of the transaction is there.
+    within(state, &transaction, "CREATE TABLE made AS SELECT 1 AS n").await;
+    within(state, &transaction, "CREATE TABLE too (n BIGINT)").await;
+    alone(state, "CREATE TABLE made AS SELECT 7 AS n").await;
+    assert_eq!(transaction.commit(state).await.unwrap_err().reason(), "TABLE_EXISTS");
+    assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 7);
+    assert!(run(state, "SELECT count(*) FROM too", None).await.is_err());
+
+    // What it drops is there until its commit, which puts another in its place in one step.
+    within(state, &transaction, "DROP TABLE made").await;
+    refused(state, &transaction, "SELECT count(*) FROM made", "no table").await;
+    refused(state, &transaction, "DROP TABLE made", "no table").await;
+    within(state, &transaction, "DROP TABLE IF EXISTS made").await;
+    refused(state, &transaction, "INSERT INTO t VALUES (5, 5)", "writes to those alone that it makes").await;
+    within(state, &transaction, "CREATE TABLE made (n BIGINT, m BIGINT)").await;
+    within(state, &transaction, "INSERT INTO made VALUES (3, 4), (5, 6)").await;
+    assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 7);
+    transaction.roll_back().await;
+    assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 7);
+    let (was, before) =
+        (state.catalog.get("made").unwrap().id(), state.tables.pin("made", None).unwrap().1.number());
+    within(state, &transaction, "DROP TABLE made").await;
+    within(state, &transaction, "CREATE TABLE made (n BIGINT, m BIGINT)").await;
+    within(state, &transaction, "INSERT INTO made VALUES (3, 4), (5, 6)").await;
+    transaction.commit(state).await.unwrap();
+    assert_eq!(alone(state, "SELECT sum(n + m) FROM made").await, 18);
+    let now = state.catalog.get("made").unwrap();
+    assert_ne!(now.id(), was);
+    if !state.tables.is_durable() {
+        assert!(now.snapshot().version() > before, "a name and a version never stand for two sets of rows");
+    }
+    // Another table of that name is not the one that it has dropped.
+    within(state, &transaction, "DROP TABLE made").await;
+    alone(state, "CREATE OR REPLACE TABLE made AS SELECT 9 AS n").await;
+    assert_eq!(transaction.commit(state).await.unwrap_err().reason(), "TABLE_NOT_FOUND");
+    assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 9);
+    // What it has made and dropped again leaves nothing.
+    within(state, &transaction, "CREATE TABLE passing AS SELECT 1 AS n").await;
+    within(state, &transaction, "DROP TABLE passing").await;
+    within(state, &transaction, "DROP TABLE made").await;
+    transaction.commit(state).await.unwrap();
+    assert!(state.catalog.get("made").is_err() && state.catalog.get("passing").is_err());
+
+    // A table takes the place of another, of whose rows it is made, when it is complete.
+    alone(state, "CREATE OR REPLACE TABLE made AS SELECT value AS n FROM generate_series(1, 10)").await;
+    alone(state, "CREATE OR REPLACE TABLE made AS SELECT n * 2 AS n FROM made WHERE n > 5").await;
+    assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 80);
+    let late =
+        "CREATE OR REPLACE TABLE made AS SELECT 1 / (20000 - value) AS n FROM generate_series(1, 30000)";
+    assert_eq!(run(state, late, None).await.unwrap_err().reason(), "DIVISION_BY_ZERO");
+    assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 80);
+    alone(state, "CREATE OR REPLACE TABLE made (m BIGINT)").await;
+    assert_eq!(alone(state, "SELECT count(m) FROM made").await, 0);
+    within(state, &transaction, "CREATE OR REPLACE TABLE made AS SELECT 1 AS n").await;
+    within(state, &transaction, "CREATE OR REPLACE TABLE made (k BIGINT)").await;
+    within(state, &transaction, "INSERT INTO made VALUES (4)").await;
+    within(state, &transaction, "CREATE OR REPLACE TABLE made AS SELECT 5 AS k").await;
+    assert_eq!(alone(state, "SELECT count(m) FROM made").await, 0);
+    transaction.commit(state).await.unwrap();
+    assert_eq!(alone(state, "SELECT sum(k) FROM made").await, 5);
+    alone(state, "DROP TABLE made").await;
+    assert!(state.catalog.drafts().is_empty());
 
     // Another write to the same rows comes first.
     assert_eq!(within(state, &transaction, "DELETE FROM t WHERE k = 1").await, 1);

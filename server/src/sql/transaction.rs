@@ -1,8 +1,7 @@
 //! A transaction: what its statements write is kept here, reserved in the pool, and committed at once, or not at all.
 //!
-//! All of it goes to one table, since a commit is a version of one table; what changes or drops tables is refused. A table
-//! that it makes is there at once, for everybody, and is dropped when the transaction is not committed, unless others have
-//! written to it. Each statement reads the versions that are the newest when it is planned. A table that the transaction has changed is
+//! All of it goes to one table, since a commit is a version of one table; what changes tables is refused. Tables that it makes
+//! nobody else finds before its commit, which makes and drops tables in one step. Each statement reads the versions that are the newest when it is planned. A table that the transaction has changed is
 //! not read by it any longer: its rows would be those from before.
 //!
 //! A door opens one at BEGIN, has the statements behind it run by
@@ -18,10 +17,13 @@ use basalt_sql::{Change, Written};
 
 use super::buffer::Buffer;
 use crate::{
-    made::Made,
+    coordinator::fresh,
+    drafts::{self, Draft},
+    limits,
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
+    tables::Gone,
     trace,
 };
 
@@ -29,8 +31,26 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     stage: Mutex<Stage>,
-    /// The tables that it has made.
-    made: Mutex<Vec<Made>>,
+    tables: Mutex<Tables>,
+}
+
+/// The tables that it makes and drops.
+#[derive(Debug, Default)]
+struct Tables {
+    /// Each with whether it has rows already.
+    made: Vec<(Draft, bool)>,
+    gone: Vec<Gone>,
+}
+
+/// What a name means in a transaction.
+#[derive(Debug)]
+pub(super) enum Meaning {
+    /// What it means outside.
+    Outside,
+    /// A table that it has made, and whether that has rows.
+    Made(Arc<Table>, bool),
+    /// Nothing: it has dropped the table.
+    Nothing,
 }
 
 #[derive(Debug, Default)]
@@ -50,13 +70,84 @@ impl Transaction {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn made(&self) -> MutexGuard<'_, Vec<Made>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A table that is dropped where the transaction is not committed.
-    pub(super) fn has_made(&self, table: Made) {
-        self.made().push(table);
+    /// What a name means.
+    pub(super) fn meaning(&self, name: &str) -> Meaning {
+        let tables = self.tables();
+        match tables.made.iter().find(|(draft, _)| draft.table().name() == name) {
+            Some((draft, has_rows)) => Meaning::Made(Arc::clone(draft.table()), *has_rows),
+            None if tables.gone.iter().any(|gone| gone.name == name) => Meaning::Nothing,
+            None => Meaning::Outside,
+        }
+    }
+
+    /// The names of those outside as they are here.
+    pub(super) fn names(&self, outside: &mut Vec<String>) {
+        let tables = self.tables();
+        outside.retain(|name| tables.gone.iter().all(|gone| gone.name != *name));
+        outside.extend(tables.made.iter().map(|(draft, _)| draft.table().name().to_owned()));
+        outside.sort_unstable();
+        outside.dedup();
+    }
+
+    /// A table that gets its name with the commit, where `replaces` in the place of one that has it.
+    pub(super) fn has_made(&self, draft: Draft, has_rows: bool, replaces: bool) -> Result<()> {
+        let name = draft.table().name().to_owned();
+        let mut tables = match replaces {
+            true => self.forgotten(&name, None)?,
+            false => self.tables(),
+        };
+        check_room(&tables)?;
+        if replaces && tables.gone.iter().all(|gone| gone.name != name) {
+            tables.gone.push(Gone { name, id: None });
+        }
+        tables.made.push((draft, has_rows));
+        Ok(())
+    }
+
+    /// A table goes with the commit; or at once, where the transaction has made it.
+    pub(super) fn has_dropped(&self, name: &str, outside: Option<u64>) -> Result<()> {
+        let mut tables = self.forgotten(name, outside)?;
+        check_room(&tables)?;
+        if let Some(id) = outside.filter(|_| tables.gone.iter().all(|gone| gone.name != name)) {
+            tables.gone.push(Gone { name: name.to_owned(), id: Some(id) });
+        }
+        Ok(())
+    }
+
+    /// Its tables without the one of a name that it has made; what it has written to that one, or to the one outside, goes.
+    fn forgotten(&self, name: &str, outside: Option<u64>) -> Result<MutexGuard<'_, Tables>> {
+        let mut stage = self.stage();
+        let written = match &*stage {
+            Stage::Empty | Stage::Failed => None,
+            Stage::Written(buffer) => Some((buffer.table().id(), buffer.table().name().to_owned())),
+            Stage::Writing(_) => return Err(refused("a statement of the transaction is still writing")),
+        };
+        let mut tables = self.tables();
+        let made = tables.made.iter().find(|(draft, _)| draft.table().name() == name);
+        let id = made.map(|(draft, _)| draft.table().id()).or(outside);
+        if let Some((of, written)) = &written {
+            if Some(*of) == id {
+                *stage = Stage::Empty;
+            } else if tables.made.iter().all(|(draft, _)| draft.table().id() != *of) {
+                return Err(mixed(written));
+            }
+        }
+        tables.made.retain(|(draft, _)| draft.table().name() != name);
+        Ok(tables)
+    }
+
+    /// Whether it may write to a table: where it drops tables, to those alone that it has made.
+    fn check_target(&self, table: &Table) -> Result<()> {
+        let tables = self.tables();
+        let is_made = tables.made.iter().any(|(draft, _)| draft.table().id() == table.id());
+        match is_made || tables.gone.is_empty() {
+            true => Ok(()),
+            false => Err(mixed(table.name())),
+        }
     }
 
     /// Whether a table is changed by it.
@@ -76,6 +167,7 @@ impl Transaction {
         open: impl FnOnce(Change) -> Result<Buffer>,
     ) -> Result<Buffer> {
         let mut stage = self.stage();
+        self.check_target(table)?;
         let buffer = match &*stage {
             Stage::Empty => open(change)?,
             Stage::Failed => return Err(failed()),
@@ -119,11 +211,31 @@ impl Transaction {
 
     /// Commits what it holds; it is empty then, whatever has come of it. The commit goes on when nobody waits for it.
     pub(crate) async fn commit(&self, state: &Arc<State>) -> Result<()> {
-        let made = std::mem::take(&mut *self.made());
+        let Tables { made, gone } = std::mem::take(&mut *self.tables());
+        let written = match &*self.stage() {
+            Stage::Written(buffer) => Some(buffer.table().id()),
+            _ => None,
+        };
+        let drafts: Vec<_> = made.into_iter().map(|(draft, _)| draft).collect();
+        let is_to_draft = written.is_none_or(|id| drafts.iter().any(|draft| draft.table().id() == id));
+        if is_to_draft {
+            // Nobody sees the rows before their table has its name.
+            let committed = self.commit_rows(state).await;
+            return match committed {
+                Ok(()) => drafts::publish(state, drafts, gone).await,
+                Err(error) => {
+                    discard(drafts).await;
+                    Err(error)
+                }
+            };
+        }
+        let tables: Vec<_> = drafts.iter().map(|draft| Arc::clone(draft.table())).collect();
+        drafts::publish(state, drafts, gone).await?;
         let committed = self.commit_rows(state).await;
-        match committed {
-            Ok(()) => made.into_iter().for_each(Made::keep),
-            Err(_) => undo(made).await,
+        if committed.is_err() {
+            for table in tables {
+                take_back(state, &table).await;
+            }
         }
         committed
     }
@@ -150,19 +262,53 @@ impl Transaction {
         }
     }
 
-    /// Forgets what it holds, and drops the tables that it has made. They go as well when nobody waits for it.
+    /// Forgets what it holds. That goes on when nobody waits for it.
     pub(crate) async fn roll_back(&self) {
         drop(std::mem::take(&mut *self.stage()));
-        let made = std::mem::take(&mut *self.made());
-        undo(made).await;
+        let tables = std::mem::take(&mut *self.tables());
+        discard(tables.made.into_iter().map(|(draft, _)| draft).collect()).await;
     }
 }
 
-/// The last first.
-async fn undo(made: Vec<Made>) {
-    for table in made.into_iter().rev() {
-        table.undo().await;
+async fn discard(drafts: Vec<Draft>) {
+    for draft in drafts {
+        draft.discard().await;
     }
+}
+
+/// Drops a table that came with rows of another one which did not, unless others have written to it, or have put another in
+/// its place.
+async fn take_back(state: &State, made: &Table) {
+    let removed = async {
+        fresh::newest(state, made.name(), None).await?;
+        let (table, version) = state.tables.pin(made.name(), None)?;
+        if table.id() == made.id() && version.rows() == 0 {
+            state.tables.remove(made.name()).await?;
+        }
+        Ok::<_, RequestError>(())
+    };
+    if let Some(error) = removed.await.err().filter(|error| error.reason() != "TABLE_NOT_FOUND") {
+        let table = made.name();
+        tracing::warn!(table, error = error.message(), "cannot drop a table of a transaction that failed");
+    }
+}
+
+fn check_room(tables: &Tables) -> Result<()> {
+    match tables.made.len() + tables.gone.len() >= limits::TRANSACTION_TABLES {
+        true => {
+            let message =
+                format!("a transaction makes and drops {} tables, no more", limits::TRANSACTION_TABLES);
+            Err(refused(&message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The error of a transaction that drops tables, and writes to one that stays.
+fn mixed(table: &str) -> RequestError {
+    refused(&format!(
+        "a transaction that drops or replaces tables writes to those alone that it makes, not to {table:?}; COMMIT in between"
+    ))
 }
 
 fn refused(message: &str) -> RequestError {
@@ -183,6 +329,6 @@ pub(super) fn is_written(table: &str) -> RequestError {
 /// The error of what is no change of rows.
 pub(super) fn not_in_one(what: &str) -> RequestError {
     refused(&format!(
-        "{what} is not supported in a transaction, which writes rows of one table: outside of one (autocommit) it is"
+        "{what} is not supported in a transaction, which writes rows, and makes and drops tables: outside of one (autocommit) it is"
     ))
 }

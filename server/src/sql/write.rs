@@ -10,12 +10,13 @@ use tokio::runtime::Handle;
 use super::{
     Asker, At, Transaction,
     buffer::{Buffer, Counts},
-    carried, on,
+    carried,
+    define::NewDraft,
+    on,
 };
 use crate::{
     access::{Action, Object},
     coordinator::fresh,
-    made::Made,
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
@@ -76,8 +77,8 @@ impl At {
 enum Into {
     /// Into a version of their own.
     Version(Arc<State>),
-    /// Into the one that makes a table complete.
-    NewTable(Arc<State>, Made),
+    /// Into a table that nobody finds before it has them.
+    NewTable(Arc<State>, Box<(NewDraft, Asker)>),
     /// Back to their transaction.
     Transaction(Arc<Transaction>),
     /// They are there, or nowhere.
@@ -95,8 +96,14 @@ pub(super) struct RowsWriter {
 }
 
 impl RowsWriter {
-    pub(super) fn of_new_table(state: &Arc<State>, buffer: Buffer, made: Made, runtime: &Handle) -> Self {
-        let into = Into::NewTable(Arc::clone(state), made);
+    pub(super) fn of_new_table(
+        state: &Arc<State>,
+        buffer: Buffer,
+        new: NewDraft,
+        asker: &Asker,
+        runtime: &Handle,
+    ) -> Self {
+        let into = Into::NewTable(Arc::clone(state), Box::new((new, asker.clone())));
         Self { buffer: Some(buffer), before: Counts::default(), into, runtime: runtime.clone() }
     }
 
@@ -124,9 +131,9 @@ impl Writer for RowsWriter {
     async fn commit(mut self: Box<Self>) -> basalt_sql::Result<Written> {
         let mut buffer = self.buffer.take().ok_or_else(|| carried(RequestError::internal()))?;
         buffer.check_once(self.before).map_err(carried)?;
-        let (state, made) = match mem::replace(&mut self.into, Into::Nowhere) {
+        let (state, new) = match mem::replace(&mut self.into, Into::Nowhere) {
             Into::Version(state) => (state, None),
-            Into::NewTable(state, made) => (state, Some(made)),
+            Into::NewTable(state, new) => (state, Some(new)),
             Into::Transaction(transaction) => {
                 let (before, now) = (self.before, buffer.counts());
                 transaction.give_back(buffer);
@@ -139,8 +146,9 @@ impl Writer for RowsWriter {
         let commit = self.runtime.spawn(trace::carried(caught_async(async move {
             let token = state.running.token();
             let written = buffer.commit().await?;
-            if let (Some(made), Written::Done { .. }) = (made, written) {
-                made.keep();
+            if let (Some(new), Written::Done { inserted, .. }) = (new, written) {
+                let (new, asker) = *new;
+                new.publish(&asker, inserted > 0).await?;
             }
             drop(token);
             Ok(written)

@@ -54,12 +54,17 @@ async fn look_after(tables: &Weak<Tables>) {
             expired = Some(Instant::now());
         }
         tasks.forget_ended();
+        tables.forget_parted();
         if tables.is_durable() {
             tasks.start(0, Work::Follow, Tables::clone(&tables).follow_catalog());
         } else if expires {
             tasks.start(0, Work::Tidy, Tables::clone(&tables).expire_all_in_memory());
         }
         for stored in tables.list_stored() {
+            // Its maker alone looks after a draft.
+            if !stored.is_named() {
+                continue;
+            }
             stored.forget_old();
             let id = stored.table.id();
             if expires {

@@ -156,11 +156,22 @@ impl Tables {
             return None;
         }
         let (old, new) = (ids(&known.state), ids(&next));
+        let mut named = BTreeSet::new();
+        for id in new.difference(&old) {
+            // Before what it takes the place of is let go: its name always means a table.
+            if self.name_draft(durable, *id) {
+                named.insert(*id);
+            }
+        }
         for id in old.difference(&new) {
             self.let_go(durable, *id);
         }
         let mut mine = None;
-        for entry in next.tables().values().filter(|entry| !old.contains(&entry.number())) {
+        let is_new = |entry: &&TableEntry| {
+            let id = entry.number();
+            !old.contains(&id) && !named.contains(&id)
+        };
+        for entry in next.tables().values().filter(is_new) {
             let (sender, receiver) = watch::channel(());
             let id = entry.number();
             known.opening.insert(id, receiver);
@@ -230,11 +241,12 @@ impl Tables {
         if let (Some(stored), Some(disk)) = (&stored, &self.shared.disk) {
             disk.forget_table(&stored.state());
         }
-        if let Some(stored) = stored
-            && self.shared.catalog.find(stored.table.name()).is_ok_and(|table| table.id() == id)
-        {
-            let _ = self.shared.catalog.remove(stored.table.name());
+        if let Some(stored) = stored {
+            if self.shared.catalog.find(stored.table.name()).is_ok_and(|table| table.id() == id) {
+                let _ = self.shared.catalog.remove(stored.table.name());
+            }
             self.forget(&stored.table);
+            self.part_with(durable, stored);
         }
     }
 

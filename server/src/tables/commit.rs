@@ -174,7 +174,8 @@ impl Stored {
     /// That the table is still in the catalog once a version of it was committed. Another server may have dropped it, and
     /// may not know this one to tell it so; what was written behind that would be lost with the table.
     pub(super) async fn check_named(&self) -> Result<(), RequestError> {
-        let Some(durable) = self.durable.upgrade().filter(|_| !self.attached) else { return Ok(()) };
+        let is_asked = !self.attached && self.is_named();
+        let Some(durable) = self.durable.upgrade().filter(|_| is_asked) else { return Ok(()) };
         let newest = durable.log.newer(&durable.state()).await.map_err(|error| {
             let message =
                 format!("the change was made; whether the table was dropped before is not known: {error}");

@@ -188,7 +188,9 @@ impl Stored {
     /// A version is to be acknowledged: what is read here from now on has it, and so do the other nodes before this ends.
     pub(super) async fn acknowledge(&self, version: u64) {
         self.acknowledged.fetch_max(version, Ordering::AcqRel);
-        self.shared.peers().committed(&self.table, version).await;
+        if self.is_named() {
+            self.shared.peers().committed(&self.table, version).await;
+        }
     }
 
     /// Whether the newest version here has all that was acknowledged here.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -220,6 +220,43 @@ impl Tables {
         self.add_with(durable, entry, log, state, &|_| {}).await
     }
 
+    /// Takes in a table that the catalog does not name yet.
+    pub(super) async fn add_draft(
+        &self,
+        durable: &Durable,
+        draft: &basalt_storage::Draft,
+    ) -> Result<Arc<Table>, RequestError> {
+        let stored = self.to_store(&draft.entry, draft.log.clone(), Arc::clone(&draft.table));
+        let (stored, queue) = stored;
+        stored.named.store(false, Ordering::Release);
+        stored.begin(&|_| {}).await?;
+        let table = Arc::clone(&stored.table);
+        let mut tables = durable.tables.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.catalog.note_draft(&table);
+        tables.insert(table.id(), Arc::clone(&stored));
+        drop(tables);
+        tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
+        self.shared.memory.count_tables(&self.shared.catalog);
+        Ok(table)
+    }
+
+    /// A table as it is kept, before anybody knows of it, and the writes that it is given.
+    fn to_store(
+        &self,
+        entry: &TableEntry,
+        log: TableLog,
+        state: Arc<TableState>,
+    ) -> (Arc<Stored>, mpsc::Receiver<commit::Write>) {
+        let schema = (**state.schema()).clone();
+        let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
+        let (sender, queue) = mpsc::channel(limits::WRITES);
+        let shared = Arc::clone(&self.shared);
+        // Default: only durable tables are kept so.
+        let of = self.durable.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let stored = Stored::new(table, log, entry.attached, of, shared, state, sender);
+        (Arc::new(stored), queue)
+    }
+
     async fn add_with(
         &self,
         durable: &Durable,
@@ -228,19 +265,13 @@ impl Tables {
         state: Arc<TableState>,
         progress: Progress<'_>,
     ) -> Result<Arc<Table>, RequestError> {
-        let schema = (**state.schema()).clone();
-        let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
-        let (sender, queue) = mpsc::channel(limits::WRITES);
-        let shared = Arc::clone(&self.shared);
-        let of = self.durable.as_ref().map(Arc::downgrade).unwrap_or_default();
-        let (attached, first) = (entry.attached, Arc::clone(&state));
-        let stored = Stored::new(Arc::clone(&table), log, attached, of, shared, first, sender);
-        let stored = Arc::new(stored);
+        let (stored, queue) = self.to_store(entry, log, Arc::clone(&state));
+        let table = Arc::clone(&stored.table);
         // A table is in the catalog once it can be read.
         let has_more = stored.begin(progress).await?;
         self.shared.request_log.restore(&table, self.shared.environment.wall(), state.requests().cloned());
         // Whoever finds it in the catalog finds here how it is kept.
-        let mut tables = durable.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut tables = durable.tables.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.catalog.insert(Arc::clone(&table))?;
         tables.insert(table.id(), Arc::clone(&stored));
         drop(tables);

@@ -73,7 +73,9 @@ impl Stored {
         state: &TableState,
         predicate: &RowPredicate,
     ) -> Result<Sip, RequestError> {
-        if let Some(found) = self.shared.peers().find(&self.table, state.version(), predicate).await? {
+        if self.is_named()
+            && let Some(found) = self.shared.peers().find(&self.table, state.version(), predicate).await?
+        {
             return Ok(found);
         }
         let ids: Vec<u32> = state.fragments().iter().map(|entry| entry.id).collect();

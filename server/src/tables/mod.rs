@@ -10,6 +10,7 @@ mod catalog;
 mod columns;
 mod commit;
 mod delete;
+mod drafts;
 mod elastic;
 mod files;
 mod follow;
@@ -17,6 +18,7 @@ mod fragments;
 mod load;
 mod locate;
 mod older;
+mod parting;
 mod pins;
 mod retention;
 mod rewrite;
@@ -56,6 +58,7 @@ use tokio::{
 
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Replaces, Written};
+pub(crate) use drafts::{Draft, Gone};
 pub(crate) use elastic::run as run_elastic;
 pub(crate) use fragments::Held;
 pub(crate) use locate::RowPredicate;
@@ -192,6 +195,8 @@ struct Durable {
     tables: RwLock<BTreeMap<u64, Arc<Stored>>>,
     /// Those with columns that their newest versions have no longer.
     older: Mutex<older::Older>,
+    /// Those that were dropped or replaced of late.
+    parting: Mutex<parting::Parting>,
     /// Those that could not be loaded, by id.
     left_out: Mutex<BTreeMap<u64, unreadable::LeftOut>>,
 }
@@ -230,6 +235,7 @@ impl Tables {
                     known: Mutex::default(),
                     tables: RwLock::default(),
                     older: Mutex::default(),
+                    parting: Mutex::default(),
                     left_out: Mutex::default(),
                 }))
             }
@@ -324,19 +330,12 @@ impl Tables {
         deletes: Deletes,
     ) -> Result<Arc<Table>, RequestError> {
         let Some(durable) = &self.durable else {
-            if deletes == Deletes::Rewrite {
-                return Err(rewrite::no_files());
-            }
             #[cfg(feature = "sql")]
             self.check_no_view(name)?;
-            let table = self.shared.catalog.create(name, schema)?;
-            if let Some(retention) = retention {
-                table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
-            }
-            return Ok(table);
+            let table = || self.shared.catalog.create(name, schema);
+            return in_memory(table, retention, deletes);
         };
-        let properties = retention_properties(retention.as_ref()).into_iter().chain([deletes.property()]);
-        let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
+        let properties = properties_of(retention.as_ref(), deletes);
         let created = durable.log.create(&durable.state(), name, &schema, properties).await;
         let created = self.or_refused(durable, created).await?;
         let version = created.catalog.version();
@@ -427,8 +426,10 @@ impl Tables {
     fn newest_stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, RequestError> {
         let Some(durable) = &self.durable else { return Ok(None) };
         let tables = durable.tables.read().unwrap_or_else(PoisonError::into_inner);
-        match tables.get(&table.id()) {
-            Some(stored) => Ok(Some(Arc::clone(stored))),
+        let known = tables.get(&table.id()).cloned();
+        drop(tables);
+        match known.or_else(|| durable.parting_of(table.id())) {
+            Some(stored) => Ok(Some(stored)),
             None => {
                 let message = format!("there is no table {:?} any longer", table.name());
                 Err(RequestError::new(ErrorReason::TableNotFound, message).at("table"))
@@ -571,6 +572,28 @@ impl Tables {
         let tables = tables.map(|tables| tables.read().unwrap_or_else(PoisonError::into_inner));
         tables.map(|tables| tables.values().cloned().collect()).unwrap_or_default()
     }
+}
+
+/// A new table in memory alone.
+fn in_memory(
+    table: impl FnOnce() -> basalt_core::error::Result<Arc<Table>>,
+    retention: Option<Retention>,
+    deletes: Deletes,
+) -> Result<Arc<Table>, RequestError> {
+    if deletes == Deletes::Rewrite {
+        return Err(rewrite::no_files());
+    }
+    let table = table()?;
+    if let Some(retention) = retention {
+        table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
+    }
+    Ok(table)
+}
+
+/// What the log of a new table says of it.
+fn properties_of(retention: Option<&Retention>, deletes: Deletes) -> BTreeMap<String, String> {
+    let properties = retention_properties(retention).into_iter().chain([deletes.property()]);
+    properties.filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn in_memory_only(name: &str) -> RequestError {

@@ -4,7 +4,7 @@ use std::{
     collections::{HashSet, VecDeque},
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -32,6 +32,8 @@ pub(super) struct Stored {
     /// The store whose catalog names it.
     pub(super) durable: Weak<Durable>,
     pub(super) shared: Arc<Shared>,
+    /// The catalog names it: before, it is a draft, which whoever makes it knows alone.
+    pub(super) named: AtomicBool,
     /// Writes that wait for a commit.
     pub(super) queue: mpsc::Sender<Write>,
     /// Held while the table goes to another version: across calls to the store, and never across one to a peer.
@@ -83,6 +85,7 @@ impl Stored {
             attached,
             durable,
             shared,
+            named: AtomicBool::new(true),
             queue,
             advancing: tokio::sync::Mutex::default(),
             followed: Mutex::default(),
@@ -148,6 +151,11 @@ impl Stored {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         let mut older = states.older.iter().rev().map(|(state, _)| state);
         older.find(|state| state.version() < version).cloned()
+    }
+
+    /// Whether the catalog names it.
+    pub(super) fn is_named(&self) -> bool {
+        self.named.load(Ordering::Acquire)
     }
 
     /// Fails for the table of another writer.

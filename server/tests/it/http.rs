@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use basalt_client::Client;
+use basalt_client::{
+    Client,
+    arrow::schema::{DataType, Field, Schema},
+};
 use basalt_proto::v1 as pb;
 use basalt_server::{Config, Listeners};
 use tokio::{
@@ -299,13 +302,26 @@ async fn a_table_is_made_for_rows_or_not_at_all() {
         let tables = server.client.list_tables().await.unwrap();
         tables.into_iter().map(|table| table.name).collect::<Vec<_>>()
     };
-    // The table of a body that breaks off is there for a moment.
-    let gone = async {
-        while names().await != ["t", "u"] {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(20), gone).await.unwrap();
+    assert_eq!(names().await, ["t", "u"]);
+    // Nobody finds the table of a load that is on its way, and what others put in its place stays.
+    let mut stream = TcpStream::connect(http).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&many).await.unwrap();
+    assert_eq!(names().await, ["t", "u"]);
+    assert_eq!(load(http, "x", "create=true", "text/csv", b"i\n1\n").await.0, 200);
+    server
+        .client
+        .create_table("w", &Schema::new(vec![Field::new("i", DataType::Int64, true)]))
+        .await
+        .unwrap();
+    assert_eq!(load(http, "w", "", "text/csv", b"i\n5\n").await.0, 200);
+    // What is wrong was found before the rest is sent.
+    let _ = stream.write_all(&vec![b'\n'; 20_000_000 - many.len()]).await;
+    let mut answer = vec![0; 12];
+    timeout(Duration::from_secs(60), stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer, b"HTTP/1.1 400");
+    assert_eq!(rows(&server, "w").await, 1);
+    assert_eq!(names().await, ["t", "u", "w", "x"]);
     many.truncate(many.len() - 2);
     let (code, body) = load(http, "v", "create=true", "text/csv", &many).await;
     assert_eq!(code, 200, "{body}");

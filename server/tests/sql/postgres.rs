@@ -155,6 +155,40 @@ async fn what_a_transaction_writes_is_committed_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_puts_a_table_in_the_place_of_another() {
+    let server = filled(|_| {}).await;
+    let (mut client, mut other) = (Client::connect(&server).await, Client::connect(&server).await);
+    let listed = "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = 'u'";
+    client.query("CREATE TABLE u (a BIGINT); INSERT INTO u VALUES (1), (2)").await;
+    // As pandas and SQLAlchemy do it.
+    assert_eq!(client.query("BEGIN; DROP TABLE u").await, ["C BEGIN", "C DROP TABLE", "Z T"]);
+    assert_eq!(client.query(listed).await[1], "D 0");
+    assert_eq!(other.query(listed).await[1], "D 1");
+    assert_eq!(client.query("CREATE TABLE u (a BIGINT, b TEXT)").await, ["C CREATE TABLE", "Z T"]);
+    assert_eq!(client.query(listed).await[1], "D 1");
+    for key in [b"7", b"8"] {
+        client.parse("", "INSERT INTO u (a, b) VALUES ($1, $2)", &[]).await;
+        client.bind("", "", 0, &[Some(key), Some(b"x")]).await;
+        client.send(b'D', &[b"P", &text("")[..]].concat()).await;
+        client.execute("", 0).await;
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await, ["1", "2", "n", "C INSERT 0 1", "Z T"]);
+    }
+    assert_eq!(other.query("SELECT sum(a) FROM u").await[1], "D 3");
+    assert_eq!(client.query("COMMIT").await, ["C COMMIT", "Z I"]);
+    assert_eq!(other.query("SELECT sum(a), max(b) FROM u").await[1], "D 15|x");
+    // A text of statements is one transaction.
+    let told = client.query("DROP TABLE u; CREATE TABLE u (c BIGINT); SELECT nothing FROM t").await;
+    assert_eq!(told[2], "E 42703");
+    assert_eq!(other.query("SELECT sum(a) FROM u").await[1], "D 15");
+    // Who goes leaves the table as it was.
+    client.query("BEGIN; DROP TABLE u; CREATE TABLE v AS SELECT 1 AS one").await;
+    drop(client);
+    assert_eq!(other.query("SELECT sum(a) FROM u").await[1], "D 15");
+    assert_eq!(other.query("SELECT * FROM v").await, ["E 42P01", "Z I"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn prepared_statements_in_both_formats() {
     let server = filled(|_| {}).await;
     let mut client = Client::connect(&server).await;

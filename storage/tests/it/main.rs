@@ -14,6 +14,7 @@ mod cut;
 mod damage;
 mod data;
 mod deletions;
+mod drafts;
 mod flaky;
 mod history;
 mod hostile;

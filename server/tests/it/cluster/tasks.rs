@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arrow_array::{RecordBatch, cast::AsArray as _};
+use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
 use arrow_select::concat::concat_batches;
 use basalt_client::{Client, ClientOptions, Error, ErrorReason};
 use basalt_proto::cluster::v1::{
@@ -19,6 +19,7 @@ use basalt_proto::cluster::v1::{
     read_task_request,
 };
 use basalt_server::{Config, Distribute};
+use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, wrappers::TcpListenerStream};
 use tonic::{
@@ -92,6 +93,48 @@ async fn tasks_answer_as_one_node_does() {
     let told = explained.columns()[1].as_string::<i32>().value(0).to_owned();
     for word in ["Stage 1", "tasks=3", nodes.name(0), nodes.name(2), "bytes_received", "output_rows"] {
         assert!(told.contains(word), "{word}: {told}");
+    }
+}
+
+/// Whoever reads while a table is replaced reads the old one or the new one, and never an older one again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_replaced_in_one_step_at_every_node() {
+    let nodes = three().await;
+    let make = |i: i64| format!("CREATE OR REPLACE TABLE r AS SELECT {i} AS n FROM generate_series(1, 200)");
+    let read = async |client: &Client| {
+        let answer = answered(client, "SELECT min(n), max(n), count(*) FROM r").await;
+        let number = |column: usize| answer.column(column).as_primitive::<Int64Type>().value(0);
+        assert_eq!((number(0), number(2)), (number(1), 200));
+        number(0)
+    };
+    answered(nodes.client(0), &make(0)).await;
+    let done = AtomicUsize::new(0);
+    let readers = nodes.clients().map(async |client| {
+        let (mut last, mut reads) = (0, 0);
+        while done.load(Ordering::Relaxed) == 0 {
+            let now = read(client).await;
+            assert!(now >= last, "{now} after {last}");
+            (last, reads) = (now, reads + 1);
+        }
+        reads
+    });
+    let writer = async {
+        for i in 1..=12 {
+            let clients: Vec<_> = nodes.clients().collect();
+            answered(clients[i as usize % 3], &make(i)).await;
+            for client in clients {
+                assert_eq!(read(client).await, i);
+            }
+        }
+        done.store(1, Ordering::Relaxed);
+    };
+    let (reads, ()) = tokio::join!(join_all(readers), writer);
+    assert!(reads.iter().all(|reads| *reads > 3), "{reads:?}");
+    // A table that has rows before it has a name is the same at all of them, too.
+    answered(nodes.client(1), "CREATE TABLE s AS SELECT id, part FROM t").await;
+    for client in nodes.clients() {
+        assert_eq!(answered(client, "SELECT count(*) FROM s JOIN t ON s.id = t.id").await.num_rows(), 1);
+        assert_eq!(answered(client, "SELECT * FROM s").await.num_rows(), 2_100);
     }
 }
 

@@ -1,0 +1,148 @@
+//! Tables that get their names when they have their rows: nobody else finds them before, and one step of the catalog names
+//! them, perhaps in the place of others.
+
+use std::sync::{Arc, PoisonError};
+
+use basalt_core::{
+    schema::Schema,
+    table::{Retention, Table},
+};
+use basalt_storage::{Deletes, StorageError};
+use tokio::time::sleep;
+
+use super::{Durable, TableVersion, Tables, in_memory, properties_of};
+use crate::{limits, status::RequestError};
+
+/// A table that has no name yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    table: Arc<Table>,
+    /// `None`: it is in memory alone.
+    stored: Option<basalt_storage::Draft>,
+}
+
+impl Draft {
+    /// For its rows.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
+
+/// A table that goes in the moment when drafts get their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gone {
+    /// Its name.
+    pub(crate) name: String,
+    /// The id that it must have; `None`: it is whichever has the name, if one has.
+    pub(crate) id: Option<u64>,
+}
+
+impl Tables {
+    /// Makes an empty table that has no name before [`Tables::publish`].
+    pub(crate) async fn draft(
+        &self,
+        name: &str,
+        schema: Schema,
+        retention: Option<Retention>,
+        deletes: Deletes,
+    ) -> Result<Draft, RequestError> {
+        let Some(durable) = &self.durable else {
+            let table = in_memory(|| self.shared.catalog.draft(name, schema), retention, deletes)?;
+            return Ok(Draft { table, stored: None });
+        };
+        let properties = properties_of(retention.as_ref(), deletes);
+        let made = durable.log.draft(&durable.state(), name, &schema, properties).await?;
+        match self.add_draft(durable, &made).await {
+            Ok(table) => Ok(Draft { table, stored: Some(made) }),
+            Err(error) => {
+                // What is left is removed later.
+                let _ = durable.log.discard(&made).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives drafts their names, and removes those tables, all in one step, or nothing of it; then the drafts are discarded,
+    /// unless that is not known.
+    pub(crate) async fn publish(&self, drafts: Vec<Draft>, gone: &[Gone]) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else { return self.publish_in_memory(&drafts, gone) };
+        let stored: Vec<_> = drafts.iter().filter_map(|draft| draft.stored.clone()).collect();
+        let gone = gone.iter().map(|gone| basalt_storage::Gone { name: gone.name.clone(), number: gone.id });
+        let gone: Vec<_> = gone.collect();
+        let published = durable.log.publish(&durable.state(), &stored, &gone).await;
+        if matches!(published, Err(StorageError::Invalid(_))) {
+            for draft in drafts {
+                self.discard(draft).await;
+            }
+        }
+        self.changed(durable, published).await?;
+        // Others may have dropped it by now.
+        stored.iter().for_each(|draft| self.drop_if_gone(durable, draft.entry.number()));
+        Ok(())
+    }
+
+    fn publish_in_memory(&self, drafts: &[Draft], gone: &[Gone]) -> Result<(), RequestError> {
+        let tables: Vec<_> = drafts.iter().map(|draft| Arc::clone(&draft.table)).collect();
+        let catalog = &self.shared.catalog;
+        #[cfg(feature = "sql")]
+        for table in &tables {
+            self.check_no_view(table.name())?;
+        }
+        let ids = gone.iter().map(|gone| match gone.id {
+            Some(id) => Some(id),
+            None => catalog.find(&gone.name).ok().map(|table| table.id()),
+        });
+        let removed = catalog.publish(&tables, &ids.flatten().collect::<Vec<_>>())?;
+        removed.iter().for_each(|table| self.forget(table));
+        self.shared.memory.count_tables(catalog);
+        Ok(())
+    }
+
+    /// Removes a draft that was not published.
+    pub(crate) async fn discard(&self, draft: Draft) {
+        let Draft { table, stored } = draft;
+        if let (Some(durable), Some(draft)) = (&self.durable, stored) {
+            let stored = durable.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&table.id());
+            if let Some(stored) = stored {
+                if let Some(disk) = &self.shared.disk {
+                    disk.forget_table(&stored.state());
+                }
+                // Files that are being written for it come to their end first.
+                for _ in 0..limits::DISCARD_LOOKS {
+                    if Arc::strong_count(&stored) == 1 {
+                        break;
+                    }
+                    sleep(limits::DISCARD_LOOK).await;
+                }
+            }
+            if let Err(error) = durable.log.discard(&draft).await {
+                tracing::warn!(table = table.name(), %error, "cannot remove what is left of a table that got no name");
+            }
+        }
+        self.forget(&table);
+    }
+
+    /// A draft as it is now.
+    #[cfg(feature = "sql")]
+    pub(crate) fn pin_draft(&self, table: &Arc<Table>) -> Result<TableVersion, RequestError> {
+        Ok(match self.newest_stored(table)? {
+            Some(stored) => TableVersion::Stored(stored.state()),
+            None => TableVersion::InMemory(table.snapshot()),
+        })
+    }
+
+    /// Whether a table has no name yet.
+    #[cfg(feature = "sql")]
+    pub(crate) fn is_draft(&self, table: &Table) -> bool {
+        self.newest_stored(table).is_ok_and(|stored| stored.is_some_and(|stored| !stored.is_named()))
+    }
+
+    /// Gives the draft with an id its name here, if there is such a draft.
+    pub(super) fn name_draft(&self, durable: &Durable, id: u64) -> bool {
+        let tables = durable.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(stored) = tables.get(&id).filter(|stored| !stored.is_named()) else { return false };
+        stored.named.store(true, std::sync::atomic::Ordering::Release);
+        self.shared.catalog.put(Arc::clone(&stored.table));
+        true
+    }
+}
