@@ -55,8 +55,8 @@ ENV BASALT_STORE=/data \
     BASALT_LISTEN=0.0.0.0:7700 \
     BASALT_METRICS_LISTEN=0.0.0.0:7702
 VOLUME /data
-# Clients, peers, metrics.
-EXPOSE 7700 7701 7702
+# Clients, peers, HTTP, and clients of PostgreSQL where BASALT_POSTGRES says so.
+EXPOSE 7700 7701 7702 7705
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["basalt", "health", "--timeout", "4s"]
 ENTRYPOINT ["basalt"]
 CMD ["serve"]

@@ -1,10 +1,12 @@
 """Checks Kubernetes manifests, strictly: those of Kubernetes against the schemas that kubernetes-validate has, those of
-Prometheus' operator against its CRDs, where their folder is given; and that images have the version that Cargo.toml has.
+Prometheus' operator against its CRDs, where their folder is given; that images have the version that Cargo.toml has, and that
+the server knows each variable.
 
     python check_manifests.py [--crds FOLDER] FILE...
 """
 
 import pathlib
+import re
 import sys
 
 import jsonschema
@@ -53,6 +55,10 @@ def main():
     version = next(
         line.split('"')[1] for line in pathlib.Path("Cargo.toml").read_text().splitlines() if line.startswith("version = ")
     )
+    known = set()
+    for folder in ("server/src", "client/src"):
+        for file in pathlib.Path(folder).rglob("*.rs"):
+            known.update(re.findall(r'env = "(BASALT_[A-Z_]+)"', file.read_text()))
     for file in arguments:
         for manifest in yaml.safe_load_all(pathlib.Path(file).read_text()):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
@@ -65,6 +71,10 @@ def main():
             for container in spec.get("containers", []):
                 tag = container["image"].rpartition(":")[2]
                 assert tag == version, f"{file}: {kind} {name} has the image {container['image']}, not version {version}"
+            variables = [variable["name"] for container in spec.get("containers", []) for variable in container.get("env", [])]
+            variables += manifest["data"] if kind == "ConfigMap" else []
+            unknown = {variable for variable in variables if variable.startswith("BASALT_")} - known
+            assert not unknown, f"{file}: {kind} {name} sets {unknown}, which the server does not know"
 
 
 main()
