@@ -13,7 +13,7 @@ import sys
 import yaml
 
 CHART = pathlib.Path("deploy/helm/basalt")
-# Labels and annotations of Helm's; Prometheus' operator and selectors need no more than the others.
+# Labels and annotations that only the chart has.
 HELMS = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/", "checksum/")
 # Where the order of a list means nothing. That of variables does: one may use those before it.
 UNORDERED = {"volumes": "name", "volumeMounts": "name"}
