@@ -61,8 +61,14 @@ const ROUND_EVEN: &str = "CASE (abs($1) * power(CAST(10 AS DOUBLE), $2 + 1)) % 1
 /// What has no weight at all has no average.
 const WEIGHTED: &str = "CASE sum(CAST($2 AS DOUBLE)) FILTER (WHERE $1 IS NOT NULL) WHEN 0 THEN CAST('nan' AS DOUBLE) ELSE sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) / sum(CAST($2 AS DOUBLE)) FILTER (WHERE $1 IS NOT NULL) END";
 
+/// DataFusion's own gives a list with NULL for a key that is not there.
+const MAP_EXTRACT: &str =
+    "CASE WHEN $1 IS NULL THEN NULL WHEN list_contains(map_keys($1), $2) THEN [$1[$2]] ELSE [] END";
+
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 75] = [
+const TEMPLATES: [(&str, usize, &str); 77] = [
+    ("element_at", 2, MAP_EXTRACT),
+    ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
     ("array_to_string_comma_default", 1, "array_to_string($1, ',')"),
     ("array_to_string_comma_default", 2, "array_to_string($1, $2)"),

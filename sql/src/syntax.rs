@@ -1,11 +1,11 @@
 //! What the parser takes: all that its generic dialect does, and lambdas; IS DISTINCT FROM ends before AND and OR, where the
-//! parser's own takes them for what is compared; `||` and the arrows of JSON bind less than arithmetic and more than comparisons, where the
-//! parser's own bind as `*` and less than comparisons.
+//! parser's own takes them for what is compared; `||`, the arrows of JSON and the operators of bits bind alike, less than arithmetic and
+//! more than comparisons, as in PostgreSQL and DuckDB, where the parser's own have a place each; `x ISNULL` is `x IS NULL`.
 
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::{
-    ast::Expr,
+    ast::{Expr, UnaryOperator},
     dialect::{Dialect, GenericDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
@@ -54,6 +54,10 @@ impl Dialect for Syntax {
 
     fn parse_infix(&self, parser: &mut Parser<'_>, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if is_null(&parser.peek_token_ref().token) {
+            parser.advance_token();
+            return Some(Ok(Expr::IsNull(Box::new(expr.clone()))));
+        }
         let compared: fn(Box<Expr>, Box<Expr>) -> Expr = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             Expr::IsDistinctFrom
         } else if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
@@ -75,14 +79,25 @@ impl Dialect for Syntax {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        use Token::{Arrow, HashArrow, HashLongArrow, LongArrow, StringConcat};
-        let token = &parser.peek_token_ref().token;
-        let is_one = matches!(token, StringConcat | Arrow | LongArrow | HashArrow | HashLongArrow);
-        is_one.then(|| Ok(self.prec_value(Precedence::Eq) + 1))
+        use Token::{Ampersand, Pipe, ShiftLeft, ShiftRight, StringConcat};
+        use Token::{Arrow, HashArrow, HashLongArrow, LongArrow};
+        match &parser.peek_token_ref().token {
+            Arrow | LongArrow | HashArrow | HashLongArrow => Some(Ok(self.operators())),
+            StringConcat | Ampersand | Pipe | ShiftLeft | ShiftRight => Some(Ok(self.operators())),
+            token if is_null(token) => Some(Ok(self.prec_value(Precedence::Is))),
+            _ => None,
+        }
     }
 
-    /// A name before an arrow is a column, but where an argument begins, which may be a lambda.
+    /// A name before an arrow is a column, but where an argument begins, which may be a lambda. `~` binds as other operators of
+    /// bits.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        if parser.consume_token(&Token::Tilde) {
+            let expr = parser.parse_subexpr(self.operators());
+            return Some(
+                expr.map(|expr| Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: Box::new(expr) }),
+            );
+        }
         let Token::Word(word) = &parser.peek_token_ref().token else { return None };
         let begins = matches!(parser.get_current_token().token, Token::LParen | Token::Comma);
         if begins || parser.peek_nth_token_ref(1).token != Token::Arrow {
@@ -165,6 +180,19 @@ impl Dialect for Syntax {
         supports_cte_without_as,
         supports_select_item_multi_column_alias,
         supports_xml_expressions,
-        supports_lambda_functions
+        supports_lambda_functions,
+        supports_notnull_operator
     );
+}
+
+impl Syntax {
+    /// How `||` and the operators of JSON and of bits bind.
+    fn operators(&self) -> u8 {
+        self.prec_value(Precedence::Eq) + 1
+    }
+}
+
+/// Whether a token is the word ISNULL.
+fn is_null(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
 }

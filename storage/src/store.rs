@@ -329,8 +329,8 @@ impl Store {
         below.map(str::to_owned).ok_or_else(why)
     }
 
-    /// Removes files, and logs each; one that is not there is no error. Every deletion in a store is done here or in
-    /// [`Store::delete_leftovers`]. Returns how many there were.
+    /// Removes files, and logs each; one that is not there is no error. Every deletion in a store is done here, in
+    /// [`Store::delete_mark`] or in [`Store::delete_leftovers`]. Returns how many there were.
     pub(crate) async fn delete(
         &self,
         why: &'static str,
@@ -361,6 +361,16 @@ impl Store {
         }
         self.log_deleted(why, &deleted);
         outcome.map(|()| deleted.len())
+    }
+
+    /// Removes a file with which nothing is lost, such as a mark; that is logged at `debug`.
+    pub(crate) async fn delete_mark(&self, why: &'static str, path: &str) -> Result<()> {
+        match self.objects.delete(&self.place(path)?).await {
+            Ok(()) => tracing::debug!(store = self.url.as_str(), path, why, "removed"),
+            Err(Error::NotFound { .. }) => {}
+            Err(e) => return Err(self.error(path, e)),
+        }
+        Ok(())
     }
 
     fn log_deleted(&self, why: &'static str, paths: &[String]) {

@@ -1,16 +1,19 @@
 //! Tables that get their names when they have their rows: nobody else finds them before, and one step of the catalog names
 //! them, perhaps in the place of others.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, atomic::Ordering},
+};
 
 use basalt_core::{
     schema::Schema,
-    table::{Retention, Table},
+    table::{Change, Retention, Table},
 };
-use basalt_storage::{Deletes, StorageError};
+use basalt_storage::{Deletes, StorageError, retention_properties};
 use tokio::time::sleep;
 
-use super::{Durable, TableVersion, Tables, in_memory, properties_of};
+use super::{Durable, TableVersion, Tables, rewrite};
 use crate::{limits, status::RequestError};
 
 /// A table that has no name yet.
@@ -141,8 +144,30 @@ impl Tables {
     pub(super) fn name_draft(&self, durable: &Durable, id: u64) -> bool {
         let tables = durable.tables.read().unwrap_or_else(PoisonError::into_inner);
         let Some(stored) = tables.get(&id).filter(|stored| !stored.is_named()) else { return false };
-        stored.named.store(true, std::sync::atomic::Ordering::Release);
+        stored.named.store(true, Ordering::Release);
         self.shared.catalog.put(Arc::clone(&stored.table));
         true
     }
+}
+
+/// A new table in memory alone.
+pub(super) fn in_memory(
+    table: impl FnOnce() -> basalt_core::error::Result<Arc<Table>>,
+    retention: Option<Retention>,
+    deletes: Deletes,
+) -> Result<Arc<Table>, RequestError> {
+    if deletes == Deletes::Rewrite {
+        return Err(rewrite::no_files());
+    }
+    let table = table()?;
+    if let Some(retention) = retention {
+        table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
+    }
+    Ok(table)
+}
+
+/// What the log of a new table says of it.
+pub(super) fn properties_of(retention: Option<&Retention>, deletes: Deletes) -> BTreeMap<String, String> {
+    let properties = retention_properties(retention).into_iter().chain([deletes.property()]);
+    properties.filter_map(|(name, value)| Some((name, value?))).collect()
 }

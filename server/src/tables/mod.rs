@@ -44,11 +44,11 @@ use basalt_core::{
     exec::Control,
     fragment::Column,
     schema::Schema,
-    table::{Catalog, Change, Retention, Snapshot, Table},
+    table::{Catalog, Retention, Snapshot, Table},
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, Deletes, Request, RowsDigest, Store, TableState, retention_properties};
+use basalt_storage::{CatalogLog, Deletes, Request, RowsDigest, Store, TableState};
 
 use futures_util::future::join_all;
 use tokio::{
@@ -59,6 +59,7 @@ use tokio::{
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Replaces, Written};
 pub(crate) use drafts::{Draft, Gone};
+use drafts::{in_memory, properties_of};
 pub(crate) use elastic::run as run_elastic;
 pub(crate) use fragments::Held;
 pub(crate) use locate::RowPredicate;
@@ -572,28 +573,6 @@ impl Tables {
         let tables = tables.map(|tables| tables.read().unwrap_or_else(PoisonError::into_inner));
         tables.map(|tables| tables.values().cloned().collect()).unwrap_or_default()
     }
-}
-
-/// A new table in memory alone.
-fn in_memory(
-    table: impl FnOnce() -> basalt_core::error::Result<Arc<Table>>,
-    retention: Option<Retention>,
-    deletes: Deletes,
-) -> Result<Arc<Table>, RequestError> {
-    if deletes == Deletes::Rewrite {
-        return Err(rewrite::no_files());
-    }
-    let table = table()?;
-    if let Some(retention) = retention {
-        table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
-    }
-    Ok(table)
-}
-
-/// What the log of a new table says of it.
-fn properties_of(retention: Option<&Retention>, deletes: Deletes) -> BTreeMap<String, String> {
-    let properties = retention_properties(retention).into_iter().chain([deletes.property()]);
-    properties.filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn in_memory_only(name: &str) -> RequestError {

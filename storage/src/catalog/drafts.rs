@@ -125,7 +125,7 @@ impl CatalogLog {
         for draft in drafts {
             // It has a name now: the mark says nothing any more.
             let mark = format!("{}/{MARK}", draft.entry.location);
-            let _ = self.store.delete("its table has a name", [mark]).await;
+            let _ = self.store.delete_mark("its table has a name", &mark).await;
         }
         Ok(state)
     }

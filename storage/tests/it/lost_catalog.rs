@@ -210,6 +210,8 @@ impl Subscriber for Logged {
 #[tokio::test]
 async fn every_deletion_is_logged() {
     let logged = Logged::default();
+    // With one subscriber alone, what another test's thread logs first would be passed over for good.
+    let _other = tracing::Dispatch::new(Logged::default());
     let _guard = tracing::subscriber::set_default(logged.clone());
     let folder = tempfile::tempdir().unwrap();
     let catalog = open(folder.path());
