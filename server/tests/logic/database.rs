@@ -52,13 +52,21 @@ pub(crate) struct Database {
     pub(crate) lost: BTreeMap<String, String>,
     /// Tables whose values are random.
     pub(crate) random: BTreeSet<String>,
+    /// What SQL refuses is not done by the typed API.
+    by_sql_alone: bool,
 }
 
 impl Database {
     pub(crate) async fn connect(address: &str) -> Self {
         let options = ClientOptions::new().retry(RetryPolicy::never());
         let client = Client::connect_with(address, options).await.unwrap().with_deadline(DEADLINE);
-        Self { client, tables: BTreeMap::new(), lost: BTreeMap::new(), random: BTreeSet::new() }
+        let (tables, lost, random) = Default::default();
+        Self { client, tables, lost, random, by_sql_alone: false }
+    }
+
+    /// The same, for files that say what SQL takes here.
+    pub(crate) fn by_sql_alone(self) -> Self {
+        Self { by_sql_alone: true, ..self }
     }
 
     /// Drops all tables.
@@ -113,6 +121,7 @@ impl Database {
                 // By SQL, or, where a type has another name here, by the typed API.
                 let done = match self.query(&text).await {
                     Ok(_) => self.known(&name).await,
+                    Err(why) if self.by_sql_alone => Err(why),
                     Err(_) => self.create(&name, &create).await,
                 };
                 self.kept(&name, done).await
@@ -125,7 +134,7 @@ impl Database {
                 let is_plain = insert.on.is_none() && insert.returning.is_none();
                 let done = match self.query(&text).await {
                     Ok(_) => Ok(()),
-                    Err(_) if is_plain => self.insert(&name, &insert).await,
+                    Err(_) if is_plain && !self.by_sql_alone => self.insert(&name, &insert).await,
                     Err(why) => Err(why),
                 };
                 self.kept(&name, done).await

@@ -64,12 +64,16 @@ async fn our_files_hold() {
     let mut failed = String::new();
     for path in found {
         Database::connect(&address).await.clear().await;
-        let mut runner = Runner::new(|| async { Ok::<_, Refused>(Database::connect(&address).await) });
+        let mut runner = Runner::new(|| ours(&address));
         if let Err(error) = runner.run_file_async(&path).await {
             write!(failed, "{error}").unwrap();
         }
     }
     assert!(failed.is_empty(), "{failed}");
+}
+
+async fn ours(address: &str) -> Result<Database, Refused> {
+    Ok(Database::connect(address).await.by_sql_alone())
 }
 
 /// Writes the answers that the server gives into our files, for whoever has read what changed.
@@ -81,7 +85,7 @@ async fn fill_our_files() {
     let address = serve().await;
     for path in found {
         Database::connect(&address).await.clear().await;
-        let mut runner = Runner::new(|| async { Ok::<_, Refused>(Database::connect(&address).await) });
+        let mut runner = Runner::new(|| ours(&address));
         let filled = runner.update_test_file(
             &path,
             "\t",
