@@ -17,7 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 ROOT = pathlib.Path(__file__).parent.parent
 DASHBOARDS = sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))
 # Those that no series has by itself: Prometheus adds them, or a function reads them.
-ADDED = {"node", "job", "instance", "le"}
+ADDED = {"job", "instance", "le"}
 CODES = """Ok Cancelled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied ResourceExhausted
     FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated""".split()
 
@@ -134,7 +134,7 @@ def main():
     folder = pathlib.Path(sys.argv[2])
     urls = start(sys.argv[1], folder)
     promtool = shutil.which("promtool")
-    series = {}
+    series, nodes = {}, {}
     for url in urls:
         for accept in (None, "*/*", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"):
             kind, text = get(url, accept)
@@ -143,6 +143,10 @@ def main():
             assert family.documentation, f"{family.name} has no help"
             for sample in family.samples:
                 series.setdefault(sample.name, set()).update(sample.labels)
+                nodes.setdefault(url, set()).add(sample.labels.get("node"))
+    # What a series says is of one node is, without a rule that says so in its place.
+    assert len(nodes) == 2 and all(len(of) == 1 and None not in of for of in nodes.values()), nodes
+    assert len(set.union(*nodes.values())) == 2, nodes
     asked = check_queries(series)
     print(f"OpenMetrics: {len(series)} names; dashboards and alerts ask for some {asked} times, all of them there")
     if promtool:

@@ -37,7 +37,7 @@ mirror! {
         blocks_full: u64,
         /// `encoded column`, `expression`, `statistics`, `set`, `combination`.
         method: String,
-        /// The share of the rows that statistics lead to expect.
+        /// The share of the rows that should pass, by statistics and a sample of the rows.
         expected_share: f64,
     }
 
@@ -126,6 +126,10 @@ pub struct Plan {
     pub operators: Vec<PlanOperator>,
     /// In a cluster: what was asked of the nodes.
     pub hops: Vec<PlanHop>,
+    /// Rows that the filter should select, by statistics and a sample of the rows; `None`: the node has none in memory.
+    pub expected_selected: Option<u64>,
+    /// Rows that the answer should have, by the same.
+    pub expected_rows: Option<u64>,
 }
 
 /// A part of the work that a node did.
@@ -165,6 +169,8 @@ impl From<v1::ExplainResponse> for Plan {
             sips: all(plan.sips),
             operators: all(plan.operators),
             hops: all(plan.hops),
+            expected_selected: plan.expected_selected,
+            expected_rows: plan.expected_rows,
         }
     }
 }

@@ -20,7 +20,27 @@ pub enum QueryState {
     Unknown,
 }
 
-/// A query that runs at the server that was asked.
+/// What runs at the nodes of a cluster.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunningQueries {
+    /// The oldest first.
+    pub queries: Vec<RunningQuery>,
+    /// The nodes that did not answer, of whose queries nothing is known. None: the list is complete.
+    pub unanswered: Vec<UnansweredNode>,
+}
+
+/// A node that did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnansweredNode {
+    /// As the others reach it.
+    pub node: String,
+    /// Why there is no answer.
+    pub problem: String,
+}
+
+/// A query that runs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunningQuery {
@@ -40,6 +60,8 @@ pub struct RunningQuery {
     pub state: QueryState,
     /// Rows of its answer that have been made.
     pub rows: u64,
+    /// The node that was asked for it; empty for a server without a cluster.
+    pub node: String,
 }
 
 impl From<pb::RunningQuery> for RunningQuery {
@@ -60,28 +82,36 @@ impl From<pb::RunningQuery> for RunningQuery {
             elapsed: Duration::from_millis(query.elapsed_ms),
             state,
             rows: query.rows,
+            node: query.node,
         }
     }
 }
 
 impl Client {
-    /// The queries that run at this server, the oldest first: the caller's own, or all where its key may observe the
-    /// server.
+    /// The queries that run at all nodes of the cluster: the caller's own, or all where its key may observe the server.
+    /// A node that does not answer within half a second is named.
     ///
     /// # Errors
     /// Those of the connection, and of a key that may not.
-    pub async fn running_queries(&self) -> Result<Vec<RunningQuery>> {
+    pub async fn running_queries(&self) -> Result<RunningQueries> {
         let listed = self.retrying(|call| async move {
             call.call(call.queries().list_queries(call.request(pb::ListQueriesRequest {})?)).await
         });
-        Ok(listed.await?.queries.into_iter().map(RunningQuery::from).collect())
+        let pb::ListQueriesResponse { queries, unanswered } = listed.await?;
+        let unanswered = unanswered
+            .into_iter()
+            .map(|pb::UnansweredNode { node, problem }| UnansweredNode { node, problem });
+        Ok(RunningQueries {
+            queries: queries.into_iter().map(RunningQuery::from).collect(),
+            unanswered: unanswered.collect(),
+        })
     }
 
-    /// Stops a query; whoever waits for its answer gets the error `CANCELLED`.
+    /// Stops a query, at whichever node it runs; whoever waits for its answer gets the error `CANCELLED`.
     ///
     /// # Errors
     /// `QUERY_NOT_FOUND`: it does not run, or is another's that the caller may not see; `PERMISSION_DENIED`: it is
-    /// another's, and the caller is no administrator.
+    /// another's, and the caller is no administrator; `INCOMPLETE`: the node where it runs does not answer.
     pub async fn cancel_query(&self, id: &str) -> Result<()> {
         let request = pb::CancelQueryRequest { id: id.to_owned() };
         let call = self.once();

@@ -24,10 +24,11 @@ function card(node, tables, mostBytes) {
     tables.map((table) => {
       const label = `${table.table_name}: ${plural(table.rows, "row")}, ${bytes(table.bytes)}`;
       const behind = Number(table.lag) > 0 ? `, ${count(table.lag)} versions behind` : "";
+      const none = Number(table.fragments) === 0;
       return [
         h("p", { class: "caption" }, h("a", { href: `#/tables/${encodeURIComponent(table.table_name)}` }, table.table_name),
-          ` ${plural(table.fragments, "fragment")}, ${plural(table.rows, "row")}`, behind ? h("strong", {}, behind) : null),
-        meter([{ value: Number(table.bytes), kind: "owned", title: label }], mostBytes, label),
+          none ? " nothing of it" : ` ${plural(table.fragments, "fragment")}, ${plural(table.rows, "row")}`, behind ? h("strong", {}, behind) : null),
+        none ? null : meter([{ value: Number(table.bytes), kind: "owned", title: label }], mostBytes, label),
       ];
     }));
 }

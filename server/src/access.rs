@@ -274,6 +274,11 @@ impl Caller {
         self.key().and_then(|key| key.quota.pace.clone())
     }
 
+    /// The name of the key that it has shown.
+    pub(crate) fn key_name(&self) -> Option<&str> {
+        self.key().map(|key| &*key.name)
+    }
+
     fn key(&self) -> Option<&Key> {
         match &self.principal {
             Principal::Key(key, _) => Some(key),

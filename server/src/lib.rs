@@ -30,6 +30,7 @@ mod neighbours;
 mod pace;
 mod panics;
 mod peers;
+mod plan_summary;
 #[cfg(feature = "sql")]
 mod postgres;
 mod process;

@@ -224,6 +224,12 @@ pub const QUERIES_PER_THREAD: usize = 4;
 pub const SLOW_QUERY: Duration = Duration::from_secs(5);
 /// Bytes of a running query's text that are shown.
 pub const QUERY_TEXT_BYTES: usize = 4096;
+/// Tables that the log names of a slow query.
+pub const SUMMARY_TABLES: usize = 8;
+/// Bytes of a list of running queries; the oldest are in it.
+pub const LISTED_BYTES: usize = 3 << 20;
+/// How long a node is waited for that is asked to stop a query.
+pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of the header `x-request-id`; a longer one is not taken.
 pub const X_REQUEST_ID_BYTES: usize = 64;
 /// Bytes of the header `tracestate`, as W3C wants them passed on.
@@ -348,7 +354,7 @@ pub const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 pub const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// See [`STATUS_INTERVAL`].
 pub const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the nodes are waited for when somebody asks what the cluster is.
+/// How long the nodes are waited for when somebody asks what the cluster is, or what runs there.
 pub const OVERVIEW_TIMEOUT: Duration = Duration::from_millis(500);
 /// A dead node is asked less and less often, down to this.
 pub const STATUS_BACKOFF: Duration = Duration::from_secs(8);
@@ -564,6 +570,7 @@ const _: () = assert!(STREAM_WINDOW_BYTES.0 > FRAME_BYTES && STREAM_WINDOW_BYTES
 // The window of a connection, that of all its streams, is no more than HTTP/2 knows.
 const _: () = assert!(STREAM_WINDOW_BYTES.1 as u64 * (STREAMS as u64 + PEER_STREAMS as u64) < 1 << 31);
 const _: () = assert!(SMALL_MESSAGE_BYTES < MESSAGE_BYTES);
+const _: () = assert!(LISTED_BYTES + (64 << 10) < MESSAGE_BYTES);
 const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);

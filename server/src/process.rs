@@ -1,7 +1,12 @@
 //! What the process has, as the system counts it: the pool's own counts are of what was reserved, and some things take
 //! more for a moment, or stay with the allocator for a while after they were given back.
 
-use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, thread};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    sync::Arc,
+    thread,
+};
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,6 +29,20 @@ pub(crate) fn watch(state: &State) {
     if let Err(error) = state.environment.thread("basalt-memory", Box::new(watch)) {
         tracing::warn!(%error, "no thread that looks at the process's memory");
     }
+}
+
+/// How a server is called that has no cluster: by its machine and the port of its clients. Where the machine does not say how
+/// it is called, the port alone tells servers apart that run there.
+pub(crate) fn name(port: u16) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname");
+    let host = host.ok().map(|host| host.trim().to_owned());
+    let is_name = |host: &String| {
+        !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+    };
+    // Default: a system that has no such file, or a name that is none.
+    let host = host.filter(is_name).unwrap_or_else(|| "localhost".to_owned());
+    format!("{host}:{port}")
 }
 
 /// Has certificates and keys read again at SIGHUP, as one tells a server to.

@@ -1,5 +1,5 @@
 //! The queries that run here, so that people see them and stop them: those of clients, by whatever door they came. What
-//! other nodes have asked for is a part of a query of theirs.
+//! other nodes have asked for is a part of a query of theirs. `server/src/peers/queries.rs` has those of all nodes.
 
 use std::{
     collections::BTreeMap,
@@ -12,15 +12,20 @@ use std::{
 };
 
 use basalt_core::exec::{Control, Stop};
-use basalt_proto::v1::{self as pb, ErrorReason, QueryState};
+use basalt_proto::{
+    cluster::v1 as peer,
+    v1::{self as pb, QueryState},
+};
+use prost::Message as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{Action, Caller, Object},
     limits,
+    plan_summary::{PlanSummary, Scanned},
     query_text::without_literals,
-    status::{RequestError, Result},
+    status::RequestError,
     trace::{self, Entered, Trace},
     units::millis,
 };
@@ -48,6 +53,7 @@ pub(crate) struct Entry {
     /// The method that it came by.
     method: &'static str,
     text: OnceLock<Box<str>>,
+    plan: Mutex<PlanSummary>,
     /// Microseconds since 1970.
     started: i64,
     at: Instant,
@@ -73,6 +79,79 @@ pub(crate) struct Listed {
     queries: Arc<Queries>,
 }
 
+/// Who asks about queries, and what he may do to those of others.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    who: Who,
+    /// He sees them.
+    sees_all: bool,
+    /// He stops them.
+    stops_all: bool,
+}
+
+#[derive(Debug)]
+enum Who {
+    /// He has asked this node.
+    Here(Caller),
+    /// He has asked another one, and has shown it this key, or none.
+    Elsewhere(Option<String>),
+}
+
+impl Asker {
+    /// Of a request to this node.
+    pub(crate) fn new(caller: &Caller) -> Self {
+        Self {
+            sees_all: caller.allows(Action::Observe, Object::Server),
+            stops_all: caller.allows(Action::Cancel, Object::Server),
+            who: Who::Here(caller.clone()),
+        }
+    }
+
+    /// Of a request to another node, which has found out what he may do.
+    pub(crate) fn of_peer(asker: peer::Asker) -> Self {
+        let peer::Asker { key, sees_all, stops_all } = asker;
+        Self { who: Who::Elsewhere(key), sees_all, stops_all }
+    }
+
+    /// For another node.
+    pub(crate) fn to_peer(&self) -> peer::Asker {
+        let key = match &self.who {
+            Who::Here(caller) => caller.key_name().map(str::to_owned),
+            Who::Elsewhere(key) => key.clone(),
+        };
+        peer::Asker { key, sees_all: self.sees_all, stops_all: self.stops_all }
+    }
+
+    fn has_asked(&self, entry: &Entry) -> bool {
+        match &self.who {
+            Who::Here(caller) => entry.caller.is_same_as(caller),
+            Who::Elsewhere(key) => key.is_some() && key.as_deref() == entry.caller.key_name(),
+        }
+    }
+
+    fn sees(&self, entry: &Entry) -> bool {
+        self.sees_all || self.has_asked(entry)
+    }
+}
+
+/// As many queries, from the first on, as fit into a message.
+pub(crate) fn within_message(mut queries: Vec<pb::RunningQuery>) -> Vec<pb::RunningQuery> {
+    let mut bytes = 0;
+    let fit = queries.iter().take_while(|query| {
+        // Its own length comes before each.
+        bytes += query.encoded_len() + 8;
+        bytes <= limits::LISTED_BYTES
+    });
+    let fit = fit.count();
+    queries.truncate(fit);
+    queries
+}
+
+/// Which start of which node a query's id is of.
+pub(crate) fn run_of(id: &str) -> Option<u64> {
+    id.split_once('-').and_then(|(run, _)| u64::from_str_radix(run, 16).ok())
+}
+
 impl Queries {
     /// `run` is another number for each run of a server; what takes longer than `slow` is logged, unless that is zero.
     pub(crate) fn new(run: u64, slow: Duration, literals: bool) -> Arc<Self> {
@@ -95,6 +174,7 @@ impl Queries {
             caller: caller.clone(),
             method,
             text: OnceLock::new(),
+            plan: Mutex::default(),
             started: now,
             at,
             is_running: AtomicBool::new(false),
@@ -116,37 +196,37 @@ impl Queries {
     }
 
     /// Those that somebody may see, the oldest first: his own, or all where he may observe the server.
-    pub(crate) fn running(&self, caller: &Caller) -> Vec<pb::RunningQuery> {
-        let all = caller.allows(Action::Observe, Object::Server);
+    pub(crate) fn running(&self, asker: &Asker) -> Vec<pb::RunningQuery> {
         let entries: Vec<_> = self.entries().values().cloned().collect();
-        let seen = entries.iter().filter(|entry| all || entry.caller.is_same_as(caller));
-        seen.map(|entry| entry.shown(self.run)).collect()
+        let seen = entries.iter().filter(|entry| asker.sees(entry));
+        within_message(seen.map(|entry| entry.shown(self.run)).collect())
+    }
+
+    /// Whether an id is of this server since it began.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        run_of(id) == Some(self.run)
     }
 
     /// Stops one that somebody may stop: his own, or any where he is an administrator of the server.
-    ///
-    /// # Errors
-    /// There is none of this id, as far as he may know.
-    pub(crate) fn cancel(&self, caller: &Caller, id: &str) -> Result<()> {
+    pub(crate) fn cancel(&self, asker: &Asker, id: &str) -> peer::CancelOutcome {
         let number = self.number(id);
         let entry = number.and_then(|number| self.entries().get(&number).cloned());
-        let is_own = |entry: &Arc<Entry>| entry.caller.is_same_as(caller);
-        let is_seen = |entry: &Arc<Entry>| is_own(entry) || caller.allows(Action::Observe, Object::Server);
-        let Some(entry) = entry.filter(is_seen) else {
-            let message = format!("no query {id:?} runs here");
-            return Err(RequestError::new(ErrorReason::QueryNotFound, message));
+        let Some(entry) = entry.filter(|entry| asker.sees(entry)) else {
+            return peer::CancelOutcome::NotFound;
         };
-        if !is_own(&entry) {
-            caller.authorise(Action::Cancel, Object::Server)?;
-        }
+        let outcome = match asker.has_asked(&entry) {
+            true => peer::CancelOutcome::Own,
+            false if asker.stops_all => peer::CancelOutcome::OfAnother,
+            false => return peer::CancelOutcome::Forbidden,
+        };
         entry.stop.kill();
         entry.cancelled.cancel();
-        Ok(())
+        outcome
     }
 
     fn number(&self, id: &str) -> Option<u64> {
-        let (run, number) = id.split_once('-')?;
-        (u64::from_str_radix(run, 16) == Ok(self.run)).then(|| number.parse().ok()).flatten()
+        let (_, number) = id.split_once('-')?;
+        self.has_id(id).then(|| number.parse().ok()).flatten()
     }
 }
 
@@ -172,6 +252,27 @@ impl Entry {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
+    /// It has read some rows of a table.
+    pub(crate) fn scanned(&self, table: &str, scanned: Scanned) {
+        self.plan().scanned(table, scanned);
+    }
+
+    /// These operators run above what it reads.
+    #[cfg(feature = "sql")]
+    pub(crate) fn runs_above(&self, operators: &[&str]) {
+        self.plan().runs_above(operators);
+    }
+
+    /// They have written so many bytes to the disk, as memory had no room for them.
+    #[cfg(feature = "sql")]
+    pub(crate) fn spilled(&self, bytes: u64) {
+        self.plan().spilled(bytes);
+    }
+
+    fn plan(&self) -> MutexGuard<'_, PlanSummary> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn id(&self, run: u64) -> String {
         format!("{run:x}-{}", self.number)
     }
@@ -192,6 +293,8 @@ impl Entry {
             elapsed_ms: millis(self.at.elapsed()),
             state: state.into(),
             rows: self.rows.load(Ordering::Relaxed),
+            // Whoever lists those of several nodes knows it.
+            node: String::new(),
         }
     }
 }
@@ -232,6 +335,7 @@ impl Drop for Listed {
             rows = rows.load(Ordering::Relaxed),
             cancelled = cancelled.is_cancelled(),
             text,
+            plan = self.entry.plan().text(),
             "slow query"
         );
     }
@@ -239,6 +343,8 @@ impl Drop for Listed {
 
 #[cfg(test)]
 mod tests {
+    use peer::CancelOutcome;
+
     use super::*;
     use crate::access::Access;
 
@@ -251,18 +357,51 @@ mod tests {
         entry.says(&"é".repeat(limits::QUERY_TEXT_BYTES));
         entry.runs();
         entry.gives(7);
-        let [shown] = queries.running(&caller).try_into().unwrap();
+        let asker = Asker::new(&caller);
+        let [shown] = queries.running(&asker).try_into().unwrap();
         assert_eq!((shown.id.as_str(), shown.rows, shown.state()), ("a1-1", 7, QueryState::Running));
         assert!(shown.text.len() <= limits::QUERY_TEXT_BYTES + '…'.len_utf8() && shown.text.ends_with('…'));
         for id in ["", "a1-2", "a2-1", "1", "a1-", "-1", "a1-1-1", "a1--1"] {
-            assert_eq!(queries.cancel(&caller, id).unwrap_err().reason(), "QUERY_NOT_FOUND", "{id:?}");
+            assert_eq!(queries.cancel(&asker, id), CancelOutcome::NotFound, "{id:?}");
         }
         assert!(control.check().is_ok());
-        queries.cancel(&caller, "a1-1").unwrap();
+        assert_eq!(queries.cancel(&asker, "a1-1"), CancelOutcome::Own);
         assert_eq!(listed.cancelled().await.reason(), "CANCELLED");
-        assert_eq!(queries.running(&caller)[0].state(), QueryState::Cancelling);
+        assert_eq!(queries.running(&asker)[0].state(), QueryState::Cancelling);
         drop(listed);
-        assert!(queries.running(&caller).is_empty());
-        assert!(queries.cancel(&caller, "a1-1").is_err());
+        assert!(queries.running(&asker).is_empty());
+        assert_eq!(queries.cancel(&asker, "a1-1"), CancelOutcome::NotFound);
+    }
+
+    /// Whoever has asked another node is known by the key that he has shown there, and by nothing else.
+    #[tokio::test]
+    async fn whoever_asks_another_node_may_do_what_that_node_says() {
+        let queries = Queries::new(0xa1, Duration::ZERO, false);
+        let (caller, control) = (Caller::itself(&Access::default()), Control::default());
+        let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5));
+        let asker = |key: Option<&str>, sees_all, stops_all| {
+            Asker::of_peer(peer::Asker { key: key.map(str::to_owned), sees_all, stops_all })
+        };
+        for (asker, seen, outcome) in [
+            (asker(None, false, true), 0, CancelOutcome::NotFound),
+            (asker(Some("a"), false, true), 0, CancelOutcome::NotFound),
+            (asker(Some("a"), true, false), 1, CancelOutcome::Forbidden),
+            (asker(Some("a"), true, true), 1, CancelOutcome::OfAnother),
+        ] {
+            assert_eq!(queries.running(&asker).len(), seen, "{asker:?}");
+            assert!(control.check().is_ok(), "{asker:?}");
+            assert_eq!(queries.cancel(&asker, "a1-1"), outcome, "{asker:?}");
+        }
+        assert_eq!(listed.cancelled().await.reason(), "CANCELLED");
+    }
+
+    #[test]
+    fn a_list_is_no_larger_than_a_message() {
+        let query = |text: usize| pb::RunningQuery { text: "x".repeat(text), ..Default::default() };
+        let many = vec![query(limits::QUERY_TEXT_BYTES); 2 * limits::LISTED_BYTES / limits::QUERY_TEXT_BYTES];
+        let fit = within_message(many.clone());
+        let bytes = pb::ListQueriesResponse { queries: fit.clone(), unanswered: Vec::new() }.encoded_len();
+        assert!(bytes <= limits::LISTED_BYTES && fit.len() > many.len() / 3, "{bytes} bytes, {}", fit.len());
+        assert_eq!(within_message(vec![query(10); 3]).len(), 3);
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     memory::MemoryPool,
     metrics::Metrics,
     peers::Tasks,
+    process,
     queries::{Listed, Queries},
     readers::Readers,
     reload::Reload,
@@ -97,7 +98,8 @@ impl State {
         let catalog = Arc::new(Catalog::with_seed(environment.number()));
         let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits(), Arc::clone(&environment))?);
         let request_log = Arc::new(RequestLog::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));
-        let metrics: Arc<Metrics> = Arc::default();
+        let alone = || process::name(config.listen.port());
+        let metrics = Arc::new(Metrics::new(&name.clone().unwrap_or_else(alone)));
         let tables = Tables::open(
             config,
             Arc::clone(&catalog),
@@ -107,10 +109,13 @@ impl State {
             Arc::clone(&metrics),
             Arc::clone(&environment),
         )?;
-        let queries = Queries::new(environment.number(), config.slow_query, config.log_literals);
+        // By which its queries are known to be of this node.
+        let instance = environment.number();
+        let queries = Queries::new(instance, config.slow_query, config.log_literals);
         let traces = Traces::new(queries.numbers(), config, name.as_deref(), &environment)?;
         let peer_tls = config.peer_tls(name.as_deref())?;
-        let cluster = name.map(|name| Arc::new(Cluster::new(&name, config, &environment, peer_tls.clone())));
+        let cluster = name
+            .map(|name| Arc::new(Cluster::new((&name, instance), config, &environment, peer_tls.clone())));
         if cluster.is_some() && !tables.is_durable() {
             let message = "store: the nodes of a cluster need one that they share, not memory:";
             return Err(Error::Config(message.to_owned()));

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, fs::File, io::Read, sync::Arc};
 use arrow_array::{RecordBatch, UInt64Array};
 use async_trait::async_trait;
 use basalt_core::{
+    exec::Expected,
     query::{Filter, Query},
     schema::{DataType, Field, Optimize, Schema},
     table::Retention,
@@ -14,6 +15,7 @@ use futures_util::stream::BoxStream;
 use crate::{
     distributed::Nodes,
     error::{Error, Result},
+    hops::Hops,
     system::{Client, ServerRow, ServerTable},
 };
 
@@ -150,6 +152,12 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     fn nodes(&self) -> Option<Arc<dyn Nodes>> {
         None
     }
+
+    /// These operators run above the scans of the statement; none: the engine answers by itself.
+    fn runs_above(&self, _operators: &[&str]) {}
+
+    /// They have written so many bytes to the disk, as memory had no room for them.
+    fn spilled(&self, _bytes: u64) {}
 
     /// A statement that ran as tasks has failed, and is run again by this node.
     fn failed(&self, _error: &Error) {}
@@ -313,9 +321,20 @@ pub trait Table: fmt::Debug + Send + Sync {
         None
     }
 
+    /// How many rows a query should select and answer, for EXPLAIN: it may take a fraction of a millisecond to look at some
+    /// rows. `None`: that is not known.
+    fn expected(&self, _query: &Query) -> Option<Expected> {
+        None
+    }
+
     /// Runs a query. Its semi-joins and attributes are of the versions that were pinned by their tables' names alone. The
     /// work begins with the first poll and ends when the stream is dropped.
     fn run(&self, query: Query) -> Answers;
+
+    /// The same, and tells what each node of a cluster does for it, by when its rows are complete.
+    fn run_with(&self, query: Query, _hops: &Hops) -> Answers {
+        self.run(query)
+    }
 
     /// Some of the rows, for each of these nodes: those that it is asked for first. Together they are all rows, each once.
     ///

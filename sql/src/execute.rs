@@ -20,7 +20,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use crate::{
     engine::Shared,
     error::{Error, Result},
-    plan::{context, physical, unfused},
+    plan::{catalog, context, physical, unfused},
+    ran::told,
     scan::Scan,
     yielding::yielding,
 };
@@ -35,7 +36,7 @@ pub(crate) async fn execute(
     let joins = has(&plan, &|plan| plan.is::<HashJoinExec>());
     let gathers = has(&plan, &|plan| plan.downcast_ref::<Scan>().is_some_and(Scan::gathers));
     let may_spill = shared.disk.tmp_files_enabled() && (joins || gathers);
-    let mut rows = execute_stream(yielding(plan)?, context(session))?;
+    let mut rows = begun(session, plan)?;
     if !may_spill {
         return Ok(rows);
     }
@@ -56,7 +57,7 @@ pub(crate) async fn execute(
             }) {
                 return Err(error);
             }
-            let rows = execute_stream(yielding(plan)?, context(&session))?;
+            let rows = begun(&session, plan)?;
             let schema = rows.schema();
             // Where they fail it is as it was without them.
             let rows = rows.map_err(move |other| {
@@ -69,6 +70,12 @@ pub(crate) async fn execute(
     };
     let schema = rows.schema();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(first).chain(rows))))
+}
+
+fn begun(session: &SessionState, plan: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
+    let plan = yielding(plan)?;
+    let rows = execute_stream(Arc::clone(&plan), context(session))?;
+    Ok(told(catalog(session), &plan, rows))
 }
 
 /// Whether it is a join that failed, and not the statement.

@@ -28,7 +28,7 @@ use crate::{
     around::around,
     bits,
     bounded::{self, Bounded},
-    catalog::{Change, Table, Written},
+    catalog::{Catalog, Change, Table, Written},
     checked::{self, Within},
     coerced::Floats,
     command::Command,
@@ -41,7 +41,7 @@ use crate::{
     entries,
     error::{Error, Result},
     execute::execute,
-    extremes, fill,
+    expected, extremes, fill,
     full_sort::FullSort,
     functions,
     fuse::FuseAggregates,
@@ -179,19 +179,29 @@ impl Base {
     pub(crate) fn session(&self, shared: &Shared, request: &Request) -> Result<SessionState> {
         let runtime = distributed::runtime(shared, Arc::clone(&request.memory))?;
         let mut state = self.state.clone();
-        state.config_mut().set_extension(Arc::new(Own(runtime)));
+        state.config_mut().set_extension(Arc::new(Own { runtime, catalog: Arc::clone(&request.catalog) }));
         Ok(state)
     }
 }
 
-/// The memory and the disk of one statement.
-struct Own(Arc<RuntimeEnv>);
+/// What one statement has.
+struct Own {
+    /// Its memory and its disk.
+    runtime: Arc<RuntimeEnv>,
+    catalog: Arc<dyn Catalog>,
+}
+
+/// Whose statement is planned and run in a session; `None`: that of another node.
+pub(crate) fn catalog(session: &SessionState) -> Option<Arc<dyn Catalog>> {
+    let own = session.config().get_extension::<Own>();
+    own.map(|own| Arc::clone(&own.catalog))
+}
 
 /// What the plan of a session runs in.
 pub(crate) fn context(session: &SessionState) -> Arc<TaskContext> {
     let own = session.config().get_extension::<Own>();
     // Default: that of all sessions, which has no memory of the server's.
-    let runtime = own.map_or_else(|| Arc::clone(session.runtime_env()), |own| Arc::clone(&own.0));
+    let runtime = own.map_or_else(|| Arc::clone(session.runtime_env()), |own| Arc::clone(&own.runtime));
     let (session_id, config) = (session.session_id().to_owned(), session.config().clone());
     let context = TaskContext::new(
         None,
@@ -485,6 +495,7 @@ async fn run(
 ) -> Result<Planned> {
     let (shown, logical) = (plan.shown(&physical)?, &plan.logical);
     request.catalog.admit(light::is_light(&physical)).await?;
+    let physical = expected::told(&session, logical, physical).await;
     let physical = distributed::explained(shared, request, &session, logical, physical).await?;
     let batches = distributed::run(shared, request, &session, logical, physical).await?;
     Ok(Planned { command, shown, batches, copied: None })

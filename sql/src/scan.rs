@@ -16,7 +16,7 @@ use basalt_core::{
     limits::ANSWER_ROWS,
     logical::{self, Logical},
     plan::{expr_text, filter_text},
-    query::{Attribute, Expr as Value, Filter, Query, SemiJoin},
+    query::{Attribute, Expr as Value, Filter, Query, SelectItem, SemiJoin},
 };
 use datafusion::{
     common::{Result, Statistics, instant::Instant, stats::Precision, tree_node::TreeNodeRecursion},
@@ -32,7 +32,7 @@ use datafusion::{
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{Error, catalog::Answers, limits, nan, sideways::Keys, source::Source, table::all};
+use crate::{Error, catalog::Answers, hops::Hops, limits, nan, sideways::Keys, source::Source, table::all};
 
 /// What the rows of the leaf are.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,8 @@ pub(crate) struct Scan {
     parts: usize,
     /// What joins above will have of some of its columns.
     asked: Vec<Asked>,
+    /// What nodes have done for it.
+    hops: Hops,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -92,8 +94,8 @@ impl Scan {
         rows: Precision<usize>,
     ) -> Self {
         let properties = properties(schema, 1);
-        let (asked, metrics) = (Vec::new(), ExecutionPlanMetricsSet::new());
-        Self { source, query, shape, rows, parts: 1, asked, properties, metrics }
+        let (asked, hops, metrics) = (Vec::new(), Hops::default(), ExecutionPlanMetricsSet::new());
+        Self { source, query, shape, rows, parts: 1, asked, hops, properties, metrics }
     }
 
     /// The scan of another node's task.
@@ -142,6 +144,7 @@ impl Scan {
             rows: self.rows,
             parts: self.parts,
             asked: self.asked.iter().cloned().chain([asked]).collect(),
+            hops: Hops::default(),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -189,6 +192,28 @@ impl Scan {
         self.source.light_bytes(&self.query)
     }
 
+    /// How many rows it should give.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        let Shape::Number { limit } = self.shape else {
+            return self.source.expected(&self.query).map(|expected| expected.answer);
+        };
+        let selected = self.source.expected(&self.query)?.selected;
+        Some(limit.map_or(selected, |limit| selected.min(limit)))
+    }
+
+    /// How many different keys its table has, given as expressions of its query.
+    pub(crate) fn distinct(&self, keys: &[Value]) -> Option<u64> {
+        let select = keys.iter().map(|key| SelectItem { expr: key.clone(), name: None });
+        let query = Query { select: select.collect(), group_by: keys.to_vec(), ..Query::default() };
+        self.source.expected(&query).map(|expected| expected.answer)
+    }
+
+    /// What stands in one of its columns.
+    pub(crate) fn value(&self, column: usize) -> Option<&Value> {
+        let value = &self.query.select.get(column)?.expr;
+        (!matches!(value, Value::Aggregate(_))).then_some(value)
+    }
+
     /// Whether the engine groups or sorts for it, which it does in memory alone.
     pub(crate) fn gathers(&self) -> bool {
         let Query { select, group_by, order_by, .. } = &self.query;
@@ -210,11 +235,13 @@ impl DisplayAs for Scan {
             write!(f, ", {share}")?;
         }
         describe(&self.query, f)?;
-        if self.asked.is_empty() {
-            return Ok(());
+        if !self.asked.is_empty() {
+            let asked =
+                self.asked.iter().map(|asked| format!("{} IN {}", expr_text(&asked.column), asked.keys));
+            write!(f, ", sips=[{}]", asked.collect::<Vec<_>>().join(", "))?;
         }
-        let asked = self.asked.iter().map(|asked| format!("{} IN {}", expr_text(&asked.column), asked.keys));
-        write!(f, ", sips=[{}]", asked.collect::<Vec<_>>().join(", "))
+        // They are known once it has run.
+        write!(f, "{}", self.hops)
     }
 }
 
@@ -278,7 +305,12 @@ impl ExecutionPlan for Scan {
             parts => Source::new(self.source.table().part(partition, parts)?),
         };
         Ok(Box::pin(cooperative(Rows {
-            begin: Begin { source, query: self.query.clone(), asked: self.asked.clone() },
+            begin: Begin {
+                source,
+                query: self.query.clone(),
+                asked: self.asked.clone(),
+                hops: self.hops.clone(),
+            },
             answers: None,
             shape: self.shape,
             left: 0,
@@ -311,6 +343,7 @@ struct Begin {
     source: Source,
     query: Query,
     asked: Vec<Asked>,
+    hops: Hops,
 }
 
 impl Begin {
@@ -328,7 +361,7 @@ impl Begin {
         let asked = Query { filter, ..self.query.clone() };
         // What the engine does not take is left to the joins.
         let query = if self.source.types(&asked).is_some() { asked } else { self.query.clone() };
-        self.source.run(query)
+        self.source.run(query, &self.hops)
     }
 }
 

@@ -26,8 +26,9 @@ use datafusion::{
 
 use crate::{limits, scan::Scan};
 
-use gather::Gather;
+pub(crate) use gather::Gather;
 pub(crate) use keys::Keys;
+pub(crate) use trace::{column, projected};
 
 /// See the module.
 #[derive(Debug)]

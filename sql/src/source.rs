@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, convert::Infallible, fmt, sync::Arc};
 use basalt_core::{
     encoding::TextMembers,
     error::Error,
+    exec::Expected,
     limits::{MAX_FILTER_DEPTH, MAX_SEMI_JOINS},
     lookup::Lookup,
     query::{Attribute, Expr, Filter, KeyFilter, KeySet, Query, SemiJoin, SipOrigin, TextFilter},
@@ -14,6 +15,7 @@ use basalt_sip::Sip;
 
 use crate::{
     catalog::{Answers, Table},
+    hops::Hops,
     limits,
 };
 
@@ -84,8 +86,13 @@ impl Source {
         self.others.values().all(is_small).then(|| self.table.light_bytes(&query)).flatten()
     }
 
-    pub(crate) fn run(&self, query: Query) -> Answers {
-        self.table.run(query)
+    /// How many rows a query should select and answer. What it asks of other tables may let all rows pass, or none.
+    pub(crate) fn expected(&self, query: &Query) -> Option<Expected> {
+        if self.is_alone() { self.table.expected(query) } else { None }
+    }
+
+    pub(crate) fn run(&self, query: Query, hops: &Hops) -> Answers {
+        self.table.run_with(query, hops)
     }
 
     /// The query with nothing in the places of what is found when it runs, so that its types can be told.

@@ -1,16 +1,17 @@
-//! `basalt queries` and `basalt cancel`: what runs at a server, and its end.
+//! `basalt queries` and `basalt cancel`: what runs at the nodes of a cluster, and its end.
 
 use clap::{Args, ValueEnum};
 use humantime::format_rfc3339_millis;
 use serde_json::json;
 
 use super::{CliError, ConnectArgs, grid::Grid, human, print};
-use crate::queries::{QueryState, RunningQuery};
+use crate::queries::{QueryState, RunningQueries, RunningQuery};
 
 /// Arguments of `queries`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
-With keys, it shows your own; an administrator and whoever may read all tables see all.
+With keys, it shows your own; an administrator and whoever may read all tables see all. Of a cluster it shows those
+of all nodes, whichever is asked, and says which nodes did not answer.
 
 Examples:
   basalt queries
@@ -39,7 +40,10 @@ pub struct CancelArgs {
 }
 
 pub(crate) async fn list(args: &QueriesArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let queries = connect.connect().await?.running_queries().await?;
+    let RunningQueries { queries, unanswered, .. } = connect.connect().await?.running_queries().await?;
+    for silent in &unanswered {
+        eprintln!("note: of node {} nothing is known: {}", silent.node, silent.problem);
+    }
     match args.format {
         QueriesFormat::Table if queries.is_empty() => print("no query runs\n"),
         QueriesFormat::Table => print(&table(&queries)),
@@ -56,7 +60,10 @@ pub(crate) async fn cancel(args: &CancelArgs, connect: &ConnectArgs) -> Result<(
 }
 
 fn table(queries: &[RunningQuery]) -> String {
-    let mut grid = Grid::new([
+    // A server without a cluster has no name.
+    let has_nodes = queries.iter().any(|query| !query.node.is_empty());
+    let node = has_nodes.then_some(("node", false));
+    let columns = [
         ("id", false),
         ("state", false),
         ("for", true),
@@ -64,9 +71,11 @@ fn table(queries: &[RunningQuery]) -> String {
         ("caller", false),
         ("method", false),
         ("query", false),
-    ]);
+    ];
+    let mut grid = Grid::new(node.into_iter().chain(columns));
     for query in queries {
-        grid.row([
+        let node = has_nodes.then(|| query.node.clone());
+        let cells = [
             query.id.clone(),
             name(query.state).to_owned(),
             human::duration(query.elapsed),
@@ -75,7 +84,8 @@ fn table(queries: &[RunningQuery]) -> String {
             query.method.clone(),
             // One line for each.
             query.text.split_whitespace().collect::<Vec<_>>().join(" "),
-        ]);
+        ];
+        grid.row(node.into_iter().chain(cells));
     }
     grid.render()
 }
@@ -90,6 +100,7 @@ fn of_json(query: &RunningQuery) -> serde_json::Value {
         "started": format_rfc3339_millis(query.started).to_string(),
         "elapsed_ms": u64::try_from(query.elapsed.as_millis()).unwrap_or(u64::MAX),
         "rows": query.rows,
+        "node": query.node,
     })
 }
 

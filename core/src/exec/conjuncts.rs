@@ -30,7 +30,7 @@ const NODE_COST: u32 = 500;
 /// Entries of a dictionary that a set is asked about to estimate how many pass.
 const SAMPLED_ENTRIES: usize = 64;
 /// The share of rows that pass where nothing is known of them: of a range, of one text, of a pattern.
-const RANGE_SHARE: f64 = 1.0 / 3.0;
+pub(super) const RANGE_SHARE: f64 = 1.0 / 3.0;
 const TEXT_SHARE: f64 = 0.01;
 const LIKE_SHARE: f64 = 0.1;
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, fmt::Write};
 use arrow_array::RecordBatch;
 
 use super::{
-    Control, Part, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, scan::Scan, sets,
+    Control, Expected, Part, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step,
+    scan::Scan, sets,
 };
 use crate::{
     error::Result,
@@ -65,6 +66,8 @@ pub struct Explanation {
     pub columns: Vec<ColumnUse>,
     /// What pruning finds; after a run also what was selected.
     pub statistics: Statistics,
+    /// What it should give, where that can be told.
+    pub expected: Option<Expected>,
 }
 
 impl Plan {
@@ -85,6 +88,7 @@ impl Plan {
             Scan::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
         let mut explanation = self.explanation(snapshot, statistics, control);
+        explanation.expected = self.expected(snapshot, snapshot.rows());
         if !analyze {
             explanation.operators.clear();
         }
@@ -158,6 +162,7 @@ impl Plan {
             sets: sets::uses(self.filter.as_ref(), snapshot, control),
             columns: self.columns_read(snapshot),
             statistics,
+            expected: None,
         }
     }
 
@@ -170,7 +175,7 @@ impl Plan {
             Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => "expression",
             Pred::And(_) | Pred::Or(_) => "combination",
         };
-        let share = Estimate::of_all(pred, snapshot).share;
+        let share = self.expected_share(pred, snapshot);
         FilterUse { text: pred.display(&self.rows).to_string(), blocks_pruned, blocks_full, method, share }
     }
 
@@ -213,6 +218,9 @@ impl Plan {
         let outputs: Vec<_> =
             self.outputs[..self.visible()].iter().map(|o| o.display(&self.slots).to_string()).collect();
         let _ = writeln!(out, "output {}", outputs.join(", "));
+        if let Some(Expected { selected, answer }) = explanation.expected {
+            let _ = writeln!(out, "  expected: {answer} rows, of {selected} selected");
+        }
         if let Some(rows) = answer_rows {
             let _ = writeln!(out, "  answer: {rows} rows");
         }

@@ -244,7 +244,16 @@ pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
 
 /// The live rows that pass all conjuncts, each of which is asked about those alone that the ones before left.
 pub(super) fn mask_of_all(conjuncts: &[Conjunct<'_>], slots: &Slots, block: Block<'_>) -> Result<Mask> {
-    let mut selected = block.live().clone();
+    mask_under(conjuncts, slots, block, block.live().clone())
+}
+
+/// The same of some of the live rows.
+pub(super) fn mask_under(
+    conjuncts: &[Conjunct<'_>],
+    slots: &Slots,
+    block: Block<'_>,
+    mut selected: Mask,
+) -> Result<Mask> {
     for conjunct in conjuncts {
         let watch = Watch::start(block.control);
         let rows_in = if watch.runs() { selected.count(block.rows()) } else { 0 };

@@ -37,6 +37,7 @@ mod radix;
 mod records;
 mod rows;
 mod same_keys;
+mod sample;
 mod scalar_aggregate;
 mod scan;
 mod semi_join;
@@ -65,6 +66,7 @@ pub use self::{
     partial::{Merge, Part, failure, failure_code},
     profile::Usage,
     same_keys::{Question, SameKeys, check_key_column},
+    sample::Expected,
     semi_join::{Resolver, place_sets, resolve, resolve_filter},
     sets::SetUse,
 };

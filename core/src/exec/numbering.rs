@@ -289,12 +289,12 @@ impl Bounds {
     }
 }
 
-fn spanned((low, high): (i64, i64)) -> usize {
+pub(super) fn spanned((low, high): (i64, i64)) -> usize {
     // Default: more than any number of groups.
     usize::try_from(high.abs_diff(low)).unwrap_or(usize::MAX).saturating_add(1)
 }
 
-fn column_range(column: &Column) -> Option<(i64, i64)> {
+pub(super) fn column_range(column: &Column) -> Option<(i64, i64)> {
     let ranges = column.zones().iter().filter_map(|zone| zone.range);
     ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use basalt_core::{
     exec::{Control, Explanation},
     plan::Plan,
-    query::{AggregateFunction, CompareOp, Filter, Literal, Query},
+    query::{AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, Query},
     table::Table,
 };
 
@@ -84,4 +84,70 @@ fn the_steps_of_a_run_are_timed() {
     }
     // Without a clock nothing is.
     assert_eq!(explain(&table, filters(), &Control::default()).operators, []);
+}
+
+/// Conditions that depend on each other, what statistics know, what is rare, and groups: all come out about right.
+#[test]
+fn rows_and_groups_are_expected() {
+    let table = table();
+    let snapshot = table.snapshot();
+    let id = |op, id| compare("id", op, Literal::Int(id));
+    let kind = |text: &str| compare("kind", CompareOp::Eq, Literal::Text(text.into()));
+    let both = |a, b| Filter::And(vec![a, b]);
+    let by = |keys: &[&str], filter| Query {
+        select: vec![aggregate(AggregateFunction::Count, None)],
+        group_by: keys.iter().map(|key| column(key)).collect(),
+        filter,
+        ..Query::default()
+    };
+    let all = |filter| Query { filter: Some(filter), ..Query::default() };
+    let sum = Expr::Arithmetic(ArithmeticOp::Add, Box::new(column("id")), Box::new(column("price")));
+    for (query, expected, within) in [
+        // Exact: no filter, and counted values.
+        (Query::default(), 150_000, 1.0),
+        (all(kind("a")), 37_500, 1.0),
+        (all(Filter::IsNull(column("kind"))), 37_500, 1.0),
+        (all(kind("x")), 0, 1.0),
+        (Query { limit: Some(70), ..all(kind("a")) }, 70, 1.0),
+        (Query { offset: 37_000, ..all(kind("a")) }, 500, 1.0),
+        (by(&[], Some(kind("a"))), 1, 1.0),
+        (by(&["kind"], None), 4, 1.0),
+        // One of these implies the other, or excludes it.
+        (
+            all(both(id(CompareOp::Lt, 60_000), compare("price", CompareOp::Lt, Literal::Float(10_000.0)))),
+            40_000,
+            1.1,
+        ),
+        (
+            all(both(id(CompareOp::Lt, 20_000), compare("price", CompareOp::Gt, Literal::Float(30_000.0)))),
+            0,
+            1.1,
+        ),
+        (all(Filter::Or(vec![id(CompareOp::Lt, 30_000), id(CompareOp::Ge, 120_000)])), 60_000, 1.1),
+        // Of expressions statistics know nothing.
+        (all(Filter::Compare(CompareOp::Lt, sum, Expr::Literal(Literal::Int(100_000)))), 80_000, 1.1),
+        (all(id(CompareOp::Eq, 77_777)), 1, 1.5),
+        (all(both(id(CompareOp::Lt, 4000), kind("b"))), 1000, 1.5),
+        (by(&["id"], None), 150_000, 1.1),
+        (by(&["id", "kind"], None), 150_000, 1.1),
+        (by(&["kind"], Some(both(id(CompareOp::Lt, 90_000), Filter::Not(Box::new(kind("c")))))), 2, 1.1),
+        (by(&["price"], Some(id(CompareOp::Lt, 50_000))), 50_000, 1.2),
+    ] {
+        let plan = Plan::new(&table, &snapshot, &query).unwrap();
+        let told = plan.expected(&snapshot, snapshot.rows()).unwrap().answer;
+        let (low, high) = (f64::from(expected) / within - 1.0, f64::from(expected) * within + 1.0);
+        assert!((low..=high).contains(&(told as f64)), "{told} for {expected}: {query:?}");
+    }
+    // Of twice as many rows there are twice as many, and as many groups.
+    let twice = |query: &Query| {
+        let plan = Plan::new(&table, &snapshot, query).unwrap();
+        plan.expected(&snapshot, 2 * snapshot.rows()).unwrap().answer
+    };
+    assert_eq!((twice(&all(kind("a"))), twice(&by(&["kind"], None))), (75_000, 4));
+    // Elsewhere the bounds of columns have to do.
+    let plan = Plan::new(&table, &snapshot, &all(id(CompareOp::Lt, 500))).unwrap();
+    let bounds = |_: u32, slot: usize| (slot == 0).then_some((0, 999));
+    assert_eq!(plan.expected_by_bounds(&[(1, 10_000)], &bounds).unwrap().answer, 5000);
+    let plan = Plan::new(&table, &snapshot, &by(&["kind"], None)).unwrap();
+    assert_eq!(plan.expected_by_bounds(&[(1, 10_000)], &bounds), None);
 }

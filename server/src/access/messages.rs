@@ -84,6 +84,9 @@ static METHODS: &[Method] = &[
     of(PEER, "FetchSip", "FetchSip", Action::Peer, Object::Sets),
     of(PEER, "ReadTask", "ReadTask", Action::Peer, Object::Tables),
     of(PEER, "BeginTask", "BeginTask", Action::Peer, Object::Tables),
+    // Whose queries they are is asked for each.
+    of(PEER, "ListQueries", "PeerListQueries", Action::Peer, Object::Server),
+    of(PEER, "CancelQuery", "PeerCancelQuery", Action::Peer, Object::Server),
     of(SIPS, "Put", "PutSip", Action::KeepSet, Object::Sets),
     of(SIPS, "Get", "GetSip", Action::Read, Object::Sets),
     of(SIPS, "Delete", "DeleteSip", Action::KeepSet, Object::Sets),
@@ -161,6 +164,8 @@ asks! {
     pb::DeleteSipRequest: |_| Object::Sets;
     peer::Task: |m| Object::Table(&m.table);
     peer::FetchSipRequest: |_| Object::Sets;
+    peer::ListQueriesRequest: |_| Object::Server;
+    peer::CancelQueryRequest: |_| Object::Server;
     // Its tables were asked for when the task was begun.
     peer::ReadTaskRequest: |_| Object::Tables;
 }

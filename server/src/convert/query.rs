@@ -99,6 +99,8 @@ pub(crate) fn explanation(
         sips: explanation.sets.into_iter().map(plan_sip).collect(),
         operators: operators.collect(),
         hops: Vec::new(),
+        expected_selected: explanation.expected.map(|expected| expected.selected),
+        expected_rows: explanation.expected.map(|expected| expected.answer),
     }
 }
 

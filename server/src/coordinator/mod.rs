@@ -8,7 +8,10 @@
 //!
 //! All of this waits for others, so that it runs on a thread that may.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use arrow_array::RecordBatch;
 use basalt_core::{
@@ -165,6 +168,12 @@ pub(crate) struct Hop {
     pub(crate) sets: u64,
     pub(crate) elapsed_ns: u64,
     pub(crate) end: peer::End,
+}
+
+/// How many nodes have read something of the request's own table; at least this one.
+pub(crate) fn nodes_of(hops: &[Hop]) -> usize {
+    let nodes: BTreeSet<&str> = hops.iter().filter(|hop| hop.what.is_empty()).map(|hop| &*hop.node).collect();
+    nodes.len().max(1)
 }
 
 /// Coordinates one request.

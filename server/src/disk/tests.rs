@@ -24,7 +24,7 @@ impl Tiers {
             folder,
             limit,
             Arc::clone(&memory),
-            Arc::default(),
+            Arc::new(Metrics::new("a:1")),
             crate::environment::process(),
         );
         Self { pool, memory, disk }

@@ -33,14 +33,15 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of one node, until [`Cluster::watch`] finds the others.
+    /// A cluster of one node, until [`Cluster::watch`] finds the others. `instance` is another one for each start of the
+    /// node.
     pub(crate) fn new(
-        name: &str,
+        (name, instance): (&str, u64),
         config: &Config,
         environment: &Arc<dyn Environment>,
         tls: Option<Arc<tls::Peers>>,
     ) -> Self {
-        let (instance, environment) = (environment.number(), Arc::clone(environment));
+        let environment = Arc::clone(environment);
         let Config { peers, replication, forget_node, .. } = config;
         let members = Members::new(name, instance, peers, *replication, *forget_node, environment, tls);
         Self { members: Arc::new(members), announced: Announced::default() }

@@ -37,8 +37,8 @@ struct Encoded {
 }
 
 /// What the server is and holds now.
-pub(super) fn of(state: &State) -> Registry {
-    let mut registry = Registry::with_prefix("basalt");
+pub(super) fn of(node: &str, state: &State) -> Registry {
+    let mut registry = super::registry_of(node);
     let about = vec![("version", crate::VERSION), ("simd", basalt_core::simd())];
     registry.register("build", "The program", Info::new(about));
     let mut one = |name: &str, help: &str, value: u64| {

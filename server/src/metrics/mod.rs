@@ -6,7 +6,7 @@
 mod exposition;
 mod gauges;
 
-use std::{fmt::Write as _, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text},
@@ -26,6 +26,8 @@ const SECONDS: [f64; 16] =
 /// The counters of one server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    /// Every series has it as its label `node`.
+    node: String,
     registry: Registry,
     requests: Family<Outcome, Counter>,
     request_seconds: Family<Method, Histogram, fn() -> Histogram>,
@@ -95,10 +97,18 @@ fn times() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        let mut registry = Registry::with_prefix("basalt");
+/// The metrics of a node, by its name, which stands in each of their series.
+fn registry_of(node: &str) -> Registry {
+    let label = (Cow::Borrowed("node"), Cow::Owned(node.to_owned()));
+    Registry::with_prefix_and_labels("basalt", std::iter::once(label))
+}
+
+impl Metrics {
+    /// Those of a node, by its name.
+    pub(crate) fn new(node: &str) -> Self {
+        let mut registry = registry_of(node);
         let metrics = Self {
+            node: node.to_owned(),
             registry: Registry::default(),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(times),
@@ -285,7 +295,7 @@ impl Metrics {
     pub(crate) fn render(&self, state: &State) -> Result<String, std::fmt::Error> {
         let mut out = String::new();
         text::encode_registry(&mut out, &self.registry)?;
-        text::encode_registry(&mut out, &gauges::of(state))?;
+        text::encode_registry(&mut out, &gauges::of(&self.node, state))?;
         text::encode_eof(&mut out)?;
         Ok(out)
     }
@@ -368,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_happens_is_counted() {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new("a:1");
         metrics.request("Query", Code::Ok, Duration::from_millis(3), 7);
         metrics.request("Query", Code::NotFound, Duration::from_micros(10), 0);
         metrics.error("TABLE_NOT_FOUND");
@@ -380,20 +390,20 @@ mod tests {
         let mut text = String::new();
         text::encode(&mut text, &metrics.registry).unwrap();
         for line in [
-            r#"basalt_requests_total{method="Query",code="NotFound"} 1"#,
-            r#"basalt_requests_total{method="Query",code="Ok"} 1"#,
-            r#"basalt_request_seconds_bucket{le="0.0025",method="Query"} 1"#,
-            r#"basalt_request_seconds_bucket{le="0.005",method="Query"} 2"#,
-            r#"basalt_rows_total{method="Query"} 7"#,
-            r#"basalt_errors_total{reason="TABLE_NOT_FOUND"} 1"#,
-            r#"basalt_errors_total{reason="INCOMPLETE"} 0"#,
-            "basalt_sip_shipped_bytes_total 20",
-            "basalt_sip_rows_tested_total 1000",
-            "basalt_sip_rows_passed_total 10",
-            "basalt_commits_total 1",
-            r#"basalt_commit_seconds_bucket{le="0.01"} 1"#,
-            "basalt_fragment_loaded_bytes_total 4096",
-            "basalt_commit_conflicts_total 0",
+            r#"basalt_requests_total{node="a:1",method="Query",code="NotFound"} 1"#,
+            r#"basalt_requests_total{node="a:1",method="Query",code="Ok"} 1"#,
+            r#"basalt_request_seconds_bucket{node="a:1",le="0.0025",method="Query"} 1"#,
+            r#"basalt_request_seconds_bucket{node="a:1",le="0.005",method="Query"} 2"#,
+            r#"basalt_rows_total{node="a:1",method="Query"} 7"#,
+            r#"basalt_errors_total{node="a:1",reason="TABLE_NOT_FOUND"} 1"#,
+            r#"basalt_errors_total{node="a:1",reason="INCOMPLETE"} 0"#,
+            r#"basalt_sip_shipped_bytes_total{node="a:1"} 20"#,
+            r#"basalt_sip_rows_tested_total{node="a:1"} 1000"#,
+            r#"basalt_sip_rows_passed_total{node="a:1"} 10"#,
+            r#"basalt_commits_total{node="a:1"} 1"#,
+            r#"basalt_commit_seconds_bucket{node="a:1",le="0.01"} 1"#,
+            r#"basalt_fragment_loaded_bytes_total{node="a:1"} 4096"#,
+            r#"basalt_commit_conflicts_total{node="a:1"} 0"#,
         ] {
             assert!(text.lines().any(|told| told == line), "{line}: {text}");
         }

@@ -11,9 +11,11 @@ use std::{
 use basalt_core::limits::MAX_TABLES;
 use basalt_proto::{
     cluster::v1::{
-        AnnounceRequest, AnnounceResponse, BeginTaskRequest, BeginTaskResponse, ExecuteRequest,
-        ExecuteResponse, FetchSipRequest, FetchSipResponse, GetStatusRequest, GetStatusResponse, HeldTable,
-        KeptSip, ReadTaskRequest, ReadTaskResponse, fetch_sip_response, peer_service_server::PeerService,
+        self as peer, AnnounceRequest, AnnounceResponse, BeginTaskRequest, BeginTaskResponse,
+        CancelQueryRequest, CancelQueryResponse, ExecuteRequest, ExecuteResponse, FetchSipRequest,
+        FetchSipResponse, GetStatusRequest, GetStatusResponse, HeldTable, KeptSip, ListQueriesRequest,
+        ListQueriesResponse, ReadTaskRequest, ReadTaskResponse, fetch_sip_response,
+        peer_service_server::PeerService,
     },
     v1::ErrorReason,
 };
@@ -22,10 +24,12 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) mod fetch;
+mod queries;
 mod serve;
 mod status;
 mod tasks;
 
+pub(crate) use queries::{cancel, running};
 use serve::{Pieces, Running};
 pub(crate) use status::overview;
 #[cfg(feature = "sql")]
@@ -40,6 +44,7 @@ use crate::{
     cpu::StopOnDrop,
     limits,
     membership::Cluster,
+    queries::Asker,
     state::State,
     status::{RequestError, Result as Answer},
     units::millis,
@@ -157,6 +162,26 @@ impl PeerService for PeerHandler {
             Err(error) => Err(call.fail(error)),
         }
     }
+
+    async fn list_queries(
+        &self,
+        request: Request<ListQueriesRequest>,
+    ) -> Result<Response<ListQueriesResponse>, Status> {
+        let (call, request) = Call::begin(request)?;
+        let asker = self.asker(request.protocol, request.asker);
+        let listed = asker.map(|asker| ListQueriesResponse { queries: self.state.queries.running(&asker) });
+        call.reply(listed)
+    }
+
+    async fn cancel_query(
+        &self,
+        request: Request<CancelQueryRequest>,
+    ) -> Result<Response<CancelQueryResponse>, Status> {
+        let (call, request) = Call::begin(request)?;
+        let asker = self.asker(request.protocol, request.asker);
+        let outcome = asker.map(|asker| self.state.queries.cancel(&asker, &request.id).into());
+        call.reply(outcome.map(|outcome| CancelQueryResponse { outcome }))
+    }
 }
 
 impl PeerHandler {
@@ -167,6 +192,11 @@ impl PeerHandler {
     ) -> Answer<(Pieces, StopOnDrop)> {
         self.takes_work()?;
         serve::start(&self.state, call, stream).await
+    }
+
+    fn asker(&self, protocol: u32, asker: Option<peer::Asker>) -> Answer<Asker> {
+        same_protocol(&self.state, protocol)?;
+        asker.map(Asker::of_peer).ok_or_else(|| RequestError::protocol("nobody asks"))
     }
 
     fn takes_work(&self) -> Answer<()> {

@@ -20,11 +20,12 @@ use crate::{
     class::Class,
     connection::Asking,
     convert,
-    coordinator::{self, Coordinator, Nodes as _, Pinned, Reach, coordinate, explained},
+    coordinator::{self, Coordinator, Nodes as _, Pinned, Reach, coordinate, explained, nodes_of},
     cpu::{StopOnDrop, clock, on_own_thread_as},
     limits,
     panics::{self, caught},
-    peers::fetch,
+    peers::{self, fetch},
+    plan_summary::Scanned,
     queries::Entry,
     state::State,
     status::RequestError,
@@ -70,8 +71,8 @@ impl QueryService for Query {
         request: Request<pb::ListQueriesRequest>,
     ) -> Result<Response<pb::ListQueriesResponse>, Status> {
         let (call, _) = Call::begin(request)?;
-        let queries = self.0.queries.running(call.caller());
-        call.reply(Ok(pb::ListQueriesResponse { queries }))
+        let listed = peers::running(&self.0, call.caller()).await;
+        call.reply(Ok(listed))
     }
 
     async fn cancel_query(
@@ -79,7 +80,7 @@ impl QueryService for Query {
         request: Request<pb::CancelQueryRequest>,
     ) -> Result<Response<pb::CancelQueryResponse>, Status> {
         let (call, request) = Call::begin(request)?;
-        let cancelled = self.0.queries.cancel(call.caller(), &request.id);
+        let cancelled = peers::cancel(&self.0, call.caller(), &request.id).await;
         call.reply(cancelled.map(|()| pb::CancelQueryResponse {}))
     }
 }
@@ -224,7 +225,8 @@ impl Query {
             let outcome = caught(|| match bound {
                 Bound::Here(read) => {
                     panics::wanted("query", job.pinned.table.name());
-                    read.answer(job.pinned.table.name(), &control, &mut sink)
+                    let statistics = read.answer(job.pinned.table.name(), &control, &mut sink)?;
+                    Ok(job.scanned(statistics, 1))
                 }
                 Bound::Elsewhere(query, _) => job.coordinate(*query, &control, &mut sink),
             });
@@ -268,12 +270,32 @@ impl Query {
                 true => coordinator.run(&pinned, &query, &plan, &mut |_| Ok(()))?,
                 false => Statistics::default(),
             };
-            let explanation = plan.explain(&pinned.snapshot(), false, control)?;
+            let explanation = elsewhere(&reach, &pinned, &plan, control)?;
             let told = told(Explanation { statistics, ..explanation });
             Ok(explained(told, coordinator.into_hops()))
         };
         coordinate(&self.0, deadline, control, explain).await
     }
+}
+
+/// How a plan runs whose rows are read by several nodes, or are not in memory: what it should give is told by what is here.
+fn elsewhere(
+    reach: &Reach,
+    pinned: &Pinned,
+    plan: &Plan,
+    control: &Control,
+) -> Result<Explanation, RequestError> {
+    // Default: nothing of it is here.
+    let here = reach.here(plan, pinned).unwrap_or_else(|| pinned.snapshot());
+    let mut explanation = plan.explain(&here, false, control)?;
+    // What pruning finds is told by the nodes, if by anybody.
+    explanation.filters.iter_mut().for_each(|filter| (filter.blocks_pruned, filter.blocks_full) = (0, 0));
+    explanation.sets.iter_mut().for_each(|set| (set.blocks_skipped, set.blocks_full) = (0, 0));
+    explanation.columns.clear();
+    explanation.statistics = Statistics::default();
+    explanation.expected = reach.expected(plan, pinned);
+    explanation.text = plan.text(pinned.version.number(), &explanation, None);
+    Ok(explanation)
 }
 
 /// A query with all that it runs on.
@@ -389,7 +411,8 @@ impl Job {
         // Here, so that it is the same on the CPU pool and on an async thread.
         let outcome = caught(|| {
             panics::wanted("query", self.pinned.table.name());
-            read.answer(self.pinned.table.name(), control, &mut sink)
+            let statistics = read.answer(self.pinned.table.name(), control, &mut sink)?;
+            Ok(self.scanned(statistics, 1))
         });
         sink.finish(outcome)
     }
@@ -408,6 +431,14 @@ impl Job {
         let (query, plan) = coordinator.resolve(&self.pinned, query)?;
         sink.header(plan.schema(), self.pinned.version.number());
         let ran = coordinator.run(&self.pinned, &query, &plan, &mut |batch| sink.batch(batch));
-        ran.map_err(|error| sink.kept_error().unwrap_or(error))
+        let statistics = ran.map_err(|error| sink.kept_error().unwrap_or(error))?;
+        Ok(self.scanned(statistics, nodes_of(&coordinator.into_hops())))
+    }
+
+    /// Has the log of slow queries know what was read, and where.
+    fn scanned(&self, statistics: Statistics, nodes: usize) -> Statistics {
+        let Pinned { table, version, .. } = &self.pinned;
+        self.entry.scanned(table.name(), Scanned::once(version.number(), statistics, nodes));
+        statistics
     }
 }

@@ -23,7 +23,7 @@ use std::{
 
 use basalt_core::{
     error::ErrorKind,
-    exec::{Control, Statistics},
+    exec::{Control, Expected, Statistics},
     plan::Plan,
     query::{Filter, Query},
     schema::{DataType, Schema},
@@ -31,7 +31,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sql::{
-    Alteration, Answers, Catalog, Change, Error, Identity, Input, NewTable, Rows, Sink, Table, Writer,
+    Alteration, Answers, Catalog, Change, Error, Hops, Identity, Input, NewTable, Rows, Sink, Table, Writer,
     Written, async_trait,
     distributed::Nodes,
     system::{Client, ServerRow, ServerTable},
@@ -48,6 +48,8 @@ use crate::{
     limits,
     long_threads::lower_priority,
     panics::caught_async,
+    peers,
+    queries::Entry,
     state::State,
     status::{RequestError, Result},
     trace::{self, Entered},
@@ -95,6 +97,8 @@ struct Asker {
     transaction: Option<Arc<Transaction>>,
     /// Its turn among all that runs.
     turn: Option<Arc<Turn>>,
+    /// How the statement is seen among those that run.
+    entry: Option<Arc<Entry>>,
 }
 
 impl Asker {
@@ -123,8 +127,14 @@ impl Tables {
     /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
     pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let reach = Arc::new(Reach::new(Arc::clone(&state), caller, deadline, control.clone()));
-        let asker =
-            Asker { caller: caller.clone(), connection: 0, client: None, transaction: None, turn: None };
+        let asker = Asker {
+            caller: caller.clone(),
+            connection: 0,
+            client: None,
+            transaction: None,
+            turn: None,
+            entry: None,
+        };
         let (copying, runtime, done) = (Copying::default(), Handle::current(), Arc::default());
         Self { state, reach, asker, copying, control, deadline, runtime, done }
     }
@@ -147,6 +157,11 @@ impl Tables {
     /// The same for a statement whose class is told once it is planned.
     fn in_turn(self, turn: &Arc<Turn>) -> Self {
         Self { asker: Asker { turn: Some(Arc::clone(turn)), ..self.asker }, ..self }
+    }
+
+    /// The same for a statement that is listed.
+    fn seen_as(self, entry: &Arc<Entry>) -> Self {
+        Self { asker: Asker { entry: Some(Arc::clone(entry)), ..self.asker }, ..self }
     }
 
     fn done(&self) -> MutexGuard<'_, Done> {
@@ -317,7 +332,15 @@ impl Catalog for Tables {
     }
 
     async fn cancel(&self, id: &str) -> basalt_sql::Result<()> {
-        self.state.queries.cancel(&self.asker.caller, id).map_err(carried)
+        peers::cancel(&self.state, &self.asker.caller, id).await.map_err(carried)
+    }
+
+    fn runs_above(&self, operators: &[&str]) {
+        self.asker.entry.iter().for_each(|entry| entry.runs_above(operators));
+    }
+
+    fn spilled(&self, bytes: u64) {
+        self.asker.entry.iter().for_each(|entry| entry.spilled(bytes));
     }
 
     fn failed(&self, error: &Error) {
@@ -425,6 +448,14 @@ impl Table for At {
         Some(plan.schema().fields().iter().map(|field| field.data_type).collect())
     }
 
+    fn expected(&self, query: &Query) -> Option<Expected> {
+        if self.is_written {
+            return None;
+        }
+        let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), query).ok()?;
+        self.reach.expected(&plan, &self.pinned)
+    }
+
     fn light_bytes(&self, query: &Query) -> Option<u64> {
         if self.is_written {
             return None;
@@ -440,11 +471,15 @@ impl Table for At {
     }
 
     fn run(&self, query: Query) -> Answers {
+        self.run_with(query, &Hops::default())
+    }
+
+    fn run_with(&self, query: Query, hops: &Hops) -> Answers {
         if self.is_written {
             let error = transaction::is_written(self.pinned.table.name());
             return Box::pin(futures_util::stream::iter([Err(carried(error))]));
         }
-        run::run(self.clone(), query)
+        run::run(self.clone(), query, hops)
     }
 
     async fn write(&self, change: Change) -> basalt_sql::Result<Box<dyn Writer>> {

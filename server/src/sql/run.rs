@@ -1,18 +1,21 @@
 //! A query of the engine below a SQL plan: on a thread of its own, which waits where its rows are not taken yet.
 
+use std::time::Duration;
+
 use arrow_array::RecordBatch;
 use basalt_core::{exec::Statistics, query::Query};
-use basalt_sql::Answers;
+use basalt_sql::{Answers, Hop, Hops};
 use futures_util::stream;
 use tokio::{sync::mpsc, time::timeout_at};
 
 use super::{At, carried, gone, lock};
 use crate::{
     class::Class,
-    coordinator::Coordinator,
+    coordinator::{self, Coordinator, nodes_of},
     cpu::{MayWait, on_own_thread_as},
     limits,
     panics::{self, caught},
+    plan_summary::Scanned,
     status::{RequestError, Result},
     trace::Entered,
 };
@@ -26,23 +29,23 @@ enum Piece {
 
 /// What is left of a scan.
 enum State {
-    Begin(Box<At>, Box<Query>),
+    Begin(Box<At>, Box<Query>, Hops),
     Under(mpsc::Receiver<Piece>, Box<At>),
     Over,
 }
 
 /// The rows of a query. It begins with the first poll and ends when the stream is dropped.
-pub(super) fn run(table: At, query: Query) -> Answers {
-    let begin = State::Begin(Box::new(table), Box::new(query));
+pub(super) fn run(table: At, query: Query, hops: &Hops) -> Answers {
+    let begin = State::Begin(Box::new(table), Box::new(query), hops.clone());
     Box::pin(stream::unfold(begin, async |state| {
         let (mut pieces, table) = match state {
-            State::Begin(table, query) => {
+            State::Begin(table, query, hops) => {
                 let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
                 let _runtime = table.runtime.enter();
                 let of = table.clone();
                 let _entered = Entered::new(table.reach.trace());
                 let (environment, class) = (&table.state.environment, table.asker.class());
-                let answer = move |may_wait: &MayWait| answer(&of, *query, class, may_wait, &sender);
+                let answer = move |may_wait: &MayWait| answer(&of, *query, &hops, (class, may_wait), &sender);
                 drop(on_own_thread_as(environment, class, answer));
                 (pieces, table)
             }
@@ -61,7 +64,13 @@ pub(super) fn run(table: At, query: Query) -> Answers {
     }))
 }
 
-fn answer(table: &At, query: Query, class: Class, may_wait: &MayWait, sender: &mpsc::Sender<Piece>) {
+fn answer(
+    table: &At,
+    query: Query,
+    hops: &Hops,
+    (class, may_wait): (Class, &MayWait),
+    sender: &mpsc::Sender<Piece>,
+) {
     let outcome = caught(|| {
         panics::wanted("sql", table.pinned.table.name());
         let control = table.state.cpu.spread(may_wait, class, table.control.clone());
@@ -70,7 +79,7 @@ fn answer(table: &At, query: Query, class: Class, may_wait: &MayWait, sender: &m
         let current: Vec<_> = lock(&table.done).current.values().cloned().collect();
         current.iter().chain([&table.pinned]).for_each(|pinned| coordinator.reads(pinned));
         let (query, plan) = coordinator.resolve(&table.pinned, query)?;
-        coordinator.run(&table.pinned, &query, &plan, &mut |batch| {
+        let done = coordinator.run(&table.pinned, &query, &plan, &mut |batch| {
             // Whoever takes the rows may be waiting for another scan.
             let sent = timeout_at(table.deadline, sender.send(Piece::Batch(batch)));
             match may_wait.wait(sent) {
@@ -80,8 +89,36 @@ fn answer(table: &At, query: Query, class: Class, may_wait: &MayWait, sender: &m
                     table.control.check()
                 }
             }
-        })
+        });
+        let done_by = coordinator.into_hops();
+        let Ok(statistics) = done else { return done };
+        if let Some(entry) = &table.asker.entry {
+            let version = table.pinned.version.number();
+            let scanned = Scanned::once(version, statistics, nodes_of(&done_by));
+            entry.scanned(table.pinned.table.name(), scanned);
+        }
+        // A server without a cluster has no name.
+        done_by.into_iter().filter(|hop| !hop.node.is_empty()).for_each(|done| hops.add(hop(done)));
+        Ok(statistics)
     });
     // An error says that nobody waits for it.
     let _ = may_wait.wait(sender.send(Piece::End(outcome)));
+}
+
+/// What a node did, as EXPLAIN ANALYZE tells it.
+fn hop(done: coordinator::Hop) -> Hop {
+    // Default: a node that tells of nothing has read nothing.
+    let rows = done.end.statistics.map_or(0, |statistics| statistics.rows_selected);
+    Hop {
+        node: done.node,
+        of: done.what,
+        fragments: done.fragments as u64,
+        loaded: done.end.loaded.into(),
+        rows,
+        sent_bytes: done.shipped.0,
+        set_bytes: done.sets,
+        received_bytes: done.shipped.1,
+        elapsed: Duration::from_nanos(done.elapsed_ns),
+        executing: Duration::from_nanos(done.end.execute_ns),
+    }
 }

@@ -91,7 +91,7 @@ impl Statement<'_> {
         let turn = Arc::new(turn);
         let _turn = GiveBack(Arc::clone(&turn));
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
-        let tables = tables.of_connection(self.connection, transaction).in_turn(&turn);
+        let tables = tables.of_connection(self.connection, transaction).in_turn(&turn).seen_as(&entry);
         let tables = Arc::new(tables.copying(copying));
         let request = request(state, self.caller, &tables, self.sql, self.parameters);
         let step = trace::step("plan");

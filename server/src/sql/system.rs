@@ -28,7 +28,13 @@ impl Tables {
     pub(super) async fn rows_of_server(&self, table: ServerTable) -> Result<Vec<ServerRow>> {
         let (state, caller) = (&self.state, &self.asker.caller);
         match table {
-            ServerTable::Queries => Ok(state.queries.running(caller).into_iter().map(query).collect()),
+            ServerTable::Queries => {
+                let pb::ListQueriesResponse { queries, unanswered } = peers::running(state, caller).await;
+                let unanswered = unanswered.into_iter().map(|node| {
+                    vec![("node", Value::Text(node.node)), ("problem", Value::Text(node.problem))]
+                });
+                Ok(queries.into_iter().map(query).chain(unanswered).collect())
+            }
             ServerTable::Tables => {
                 let seen = self.seen().await?;
                 let damaged =
@@ -157,7 +163,7 @@ fn hex(bytes: &[u8]) -> Value {
 
 fn query(query: pb::RunningQuery) -> ServerRow {
     let state = QueryState::try_from(query.state).unwrap_or_default();
-    vec![
+    let mut row = vec![
         ("id", Value::Text(query.id)),
         ("state", name_of(state.as_str_name(), "QUERY_STATE_")),
         ("text", Value::Text(query.text)),
@@ -166,7 +172,11 @@ fn query(query: pb::RunningQuery) -> ServerRow {
         ("started", Value::Time(query.started_us)),
         ("elapsed_ms", int(query.elapsed_ms)),
         ("rows", int(query.rows)),
-    ]
+    ];
+    if !query.node.is_empty() {
+        row.push(("node", Value::Text(query.node)));
+    }
+    row
 }
 
 fn column(table: &str, place: usize, field: &Field, column: &pb::ColumnInfo) -> ServerRow {

@@ -362,6 +362,7 @@ impl Opened {
                 client: None,
                 transaction: None,
                 turn: None,
+                entry: None,
             },
             is_written: false,
             share: None,

@@ -273,8 +273,8 @@ async fn queries_of_others_are_stopped_by_an_administrator_alone() {
     for (own, other, seen) in [(&narrow, &wide, 1), (&wide, &narrow, 0)] {
         // Its answer is larger than what is on its way while nobody reads.
         let mut unread = own.query("t").stream().await.unwrap();
-        assert_eq!(other.running_queries().await.unwrap().len(), seen);
-        let [query] = own.running_queries().await.unwrap().try_into().unwrap();
+        assert_eq!(other.running_queries().await.unwrap().queries.len(), seen);
+        let [query] = own.running_queries().await.unwrap().queries.try_into().unwrap();
         assert_eq!((query.text.as_str(), query.method.as_str()), ("SELECT * FROM t", "Query"));
         let name = if seen == 1 { "(narrow)" } else { "(wide)" };
         assert!(query.caller.ends_with(name), "{}", query.caller);
@@ -291,7 +291,7 @@ async fn queries_of_others_are_stopped_by_an_administrator_alone() {
             }
         };
         refused(end, "CANCELLED");
-        assert_eq!(own.running_queries().await.unwrap().len(), 0);
+        assert_eq!(own.running_queries().await.unwrap().queries.len(), 0);
     }
 }
 
@@ -322,7 +322,7 @@ async fn the_owner_of_a_key_has_no_more_requests_at_once_than_it_allows() {
     assert!(body.starts_with("HTTP/1.1 429") && body.contains("has 2 requests under way"), "{body}");
     admin.query("t").limit(1).collect().await.unwrap();
 
-    let [query, _] = one.running_queries().await.unwrap().try_into().unwrap();
+    let [query, _] = one.running_queries().await.unwrap().queries.try_into().unwrap();
     one.cancel_query(&query.id).await.unwrap();
     drop(unread);
     let answered = async {

@@ -19,7 +19,7 @@ const LONG: &str = "SELECT count(*) FROM t AS a, t AS b, t AS c WHERE a.key + b.
 /// The query whose text begins so, once it runs.
 async fn running(client: &Client, text: &str) -> RunningQuery {
     for _ in 0..1000 {
-        let queries = client.running_queries().await.unwrap();
+        let queries = client.running_queries().await.unwrap().queries;
         let found = queries.into_iter().find(|query| query.text.starts_with(text));
         if let Some(query) = found.filter(|query| query.state == QueryState::Running) {
             return query;
@@ -45,7 +45,7 @@ async fn a_statement_is_seen_and_stopped() {
         }
         assert_eq!(reason(long.await.unwrap()), ErrorReason::Cancelled);
         assert_eq!(reason(client.cancel_query("no query").await), ErrorReason::QueryNotFound);
-        let left = async { client.running_queries().await.unwrap().len() };
+        let left = async { client.running_queries().await.unwrap().queries.len() };
         assert_eq!(left.await, 0, "what is over is listed");
     }
 }
@@ -69,7 +69,7 @@ async fn a_join_that_makes_no_row_is_stopped_and_lets_others_on() {
     sleep(Duration::from_millis(500)).await;
     let answered = tokio::time::timeout(Duration::from_secs(10), number(&client, "SELECT 1"));
     assert_eq!(answered.await.unwrap(), 1);
-    for query in client.running_queries().await.unwrap() {
+    for query in client.running_queries().await.unwrap().queries {
         client.cancel_query(&query.id).await.unwrap();
     }
     for query in asked {
@@ -144,6 +144,7 @@ async fn the_server_is_tables_of_its_own() {
             1000,
         ),
         ("SELECT count(*) FROM system.nodes WHERE own AND state = 'alive' AND memory_limit_bytes > 0", 1),
+        ("SELECT count(*) FROM system.queries WHERE node IS NULL AND problem IS NULL", 1),
         ("SELECT count(*) FROM system.sets", 0),
         ("SELECT count(*) FROM information_schema.tables WHERE table_schema = 'system'", 0),
         ("SELECT sum(rows) FROM system.node_tables WHERE lag = 0", 1010),

@@ -23,7 +23,8 @@ use crate::{
     error::{Error, Result},
     execute::execute,
     limits,
-    plan::context,
+    plan::{catalog, context},
+    ran::told,
 };
 
 /// Begins to run a plan: as tasks on all nodes where that pays.
@@ -56,7 +57,8 @@ fn is_of_statement(error: &Error) -> bool {
 async fn first(tasks: Distributed) -> Result<SendableRecordBatchStream> {
     let Distributed { plan, session, mut failed } = tasks;
     let schema = plan.schema();
-    let mut rows = execute_stream(plan, context(&session))?;
+    let rows = execute_stream(Arc::clone(&plan), context(&session))?;
+    let mut rows = told(catalog(&session), &plan, rows);
     let (mut held, mut bytes) = (Vec::new(), 0);
     while bytes < limits::HELD_BYTES {
         match next(&mut rows, &mut failed).await? {

@@ -28,7 +28,7 @@ use super::{Gather, Keys};
 use crate::scan::Scan;
 
 /// The place of the column that an expression is, or whose values it widens.
-pub(super) fn column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
+pub(crate) fn column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         return Some(column.index());
     }
@@ -105,7 +105,7 @@ fn inputs(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<Vec<(usize, us
     same.then(|| vec![(0, column)])
 }
 
-fn projected(projection: Option<&[usize]>, column: usize) -> Option<usize> {
+pub(crate) fn projected(projection: Option<&[usize]>, column: usize) -> Option<usize> {
     match projection {
         Some(columns) => columns.get(column).copied(),
         None => Some(column),

@@ -5,7 +5,8 @@ use super::tables::{Value, Virtual, full};
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerTable {
-    /// Queries that run: those of whoever asks, or all where he may observe the server.
+    /// Queries that run at any node: those of whoever asks, or all where he may observe the server; and the nodes that did
+    /// not answer.
     Queries,
     /// Tables, as the whole cluster has them.
     Tables,
@@ -40,7 +41,7 @@ impl ServerTable {
 pub type ServerRow = Vec<(&'static str, Value)>;
 
 pub(super) const TABLES: [Virtual; 7] = [
-    full("system.queries", 14_001, "id state text method caller started:t elapsed_ms:i rows:i"),
+    full("system.queries", 14_001, "id node state text method caller started:t elapsed_ms:i rows:i problem"),
     full(
         "system.tables",
         14_002,

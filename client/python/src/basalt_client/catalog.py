@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -179,7 +180,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """A query that runs at the server that was asked."""
+    """A query that runs at a node of the cluster."""
 
     id: str
     """No other query of any server has it."""
@@ -195,6 +196,8 @@ class RunningQuery:
     """`planning`, `running` or `cancelling`."""
     rows: int
     """Rows of its answer that have been made."""
+    node: str = ""
+    """The node that was asked for it; empty for a server without a cluster."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +293,8 @@ async def cluster(connection: Connection) -> Cluster:
 
 async def running_queries(connection: Connection) -> list[RunningQuery]:
     answer = await connection.ask("QueryService.ListQueries", pb.ListQueriesRequest())
+    for silent in answer.unanswered:
+        warnings.warn(f"of the queries of node {silent.node} nothing is known: {silent.problem}", stacklevel=3)
     return [_running(query) for query in answer.queries]
 
 

@@ -246,11 +246,13 @@ class Client:
         return run(catalog.cluster(self._connection))
 
     def running_queries(self) -> list[catalog.RunningQuery]:
-        """The queries that run at this server, the oldest first: one's own, or all where the key may observe it."""
+        """The queries that run at all nodes, the oldest first: one's own, or all where the key may observe the server.
+
+        A node that does not answer within half a second is warned of."""
         return run(catalog.running_queries(self._connection))
 
     def cancel_query(self, id: str) -> None:
-        """Stops a query; whoever waits for its answer gets `CANCELLED`. Raises `QueryNotFound` where none runs."""
+        """Stops a query, at whichever node it runs; whoever waits for its answer gets `CANCELLED`. Raises `QueryNotFound` where none runs."""
         run(catalog.cancel_query(self._connection, id))
 
     def key_set(self, values: Any) -> KeySet:

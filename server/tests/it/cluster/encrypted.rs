@@ -15,7 +15,7 @@ use tonic::{
 use super::nodes::{Nodes, fill};
 
 /// An authority that has signed a certificate for each name.
-fn authority(names: &[(&str, &str)]) -> TempDir {
+pub(super) fn authority(names: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     let authority = Authority::open(folder.path()).unwrap();
     for (name, host) in names {
@@ -24,7 +24,8 @@ fn authority(names: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn show(config: &mut Config, folder: &Path, name: &str) {
+/// Has a node show one of them to the others.
+pub(super) fn show(config: &mut Config, folder: &Path, name: &str) {
     config.peer_cert = Some(folder.join(format!("{name}.pem")));
     config.peer_key = Some(folder.join(format!("{name}.key")));
     config.peer_ca = Some(folder.join("ca.pem"));

@@ -4,6 +4,8 @@ mod encrypted;
 pub(crate) mod nodes;
 mod proxy;
 #[cfg(feature = "sql")]
+mod queries;
+#[cfg(feature = "sql")]
 mod tasks;
 
 use std::{

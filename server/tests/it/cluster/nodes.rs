@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use basalt_client::{Client, Committed, NodeState};
+use basalt_client::{Client, Committed, ErrorReason, NodeState};
 use basalt_server::{Config, Error, Listeners};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
@@ -88,8 +88,10 @@ impl Nodes {
             stopped.await.ok();
         }));
         let client = Client::connect(&address).await.unwrap();
-        // It answers this once it has loaded its tables.
-        while client.list_tables().await.is_err() {
+        // It answers this once it has loaded its tables, to whom it knows.
+        while let Err(error) = client.list_tables().await
+            && error.reason() != ErrorReason::Unauthenticated
+        {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         self.nodes[i].running = Some(Running { client, stop, task });

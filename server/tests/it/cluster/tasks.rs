@@ -327,6 +327,21 @@ impl PeerService for OfAnotherBuild {
     async fn read_task(&self, _: Request<ReadTaskRequest>) -> Result<Response<Self::ReadTaskStream>, Status> {
         Err(Status::unavailable("not now"))
     }
+
+    /// As of a build that has no such method.
+    async fn list_queries(
+        &self,
+        _: Request<peer::ListQueriesRequest>,
+    ) -> Result<Response<peer::ListQueriesResponse>, Status> {
+        Err(Status::unimplemented("what is that?"))
+    }
+
+    async fn cancel_query(
+        &self,
+        _: Request<peer::CancelQueryRequest>,
+    ) -> Result<Response<peer::CancelQueryResponse>, Status> {
+        Err(Status::unimplemented("what is that?"))
+    }
 }
 
 /// Plans of one build are not read by another: its nodes hold fragments, and take no tasks.
@@ -351,4 +366,57 @@ async fn a_node_of_another_build_takes_no_tasks() {
     let alone = Alone::over(nodes.store.path()).await;
     assert_eq!(answered(nodes.client(0), sql).await, answered(&alone.client, sql).await);
     assert_eq!(other.begun.load(Ordering::Relaxed), 0);
+
+    // Nor does it list its queries, or end them; those of the others are listed all the same.
+    let listed = nodes.client(0).running_queries().await.unwrap();
+    let [unanswered] = listed.unanswered.try_into().unwrap();
+    assert_eq!(unanswered.node, nodes.name(2));
+    assert!(unanswered.problem.contains("earlier version"), "{}", unanswered.problem);
+    let error = nodes.client(0).cancel_query("1-1").await.unwrap_err();
+    assert_eq!(error.reason(), ErrorReason::Incomplete, "{error}");
+    assert_eq!(nodes.client(0).cancel_query("2-1").await.unwrap_err().reason(), ErrorReason::QueryNotFound);
+}
+
+/// EXPLAIN ANALYZE says of each scan what the nodes did, and which keys went there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_each_node_did_is_told() {
+    let nodes = Nodes::start(3).await;
+    fill(nodes.client(0), "t", 7, 300).await;
+    fill(nodes.client(0), "u", 3, 150).await;
+    for i in 0..3 {
+        nodes.sees(i, 2).await;
+    }
+    let sql = "EXPLAIN ANALYZE SELECT a.id, b.tag FROM t a JOIN u b ON a.part = b.part + 1 WHERE b.id < 40";
+    let told = answered(nodes.client(1), sql).await;
+    let told = told.columns()[1].as_string::<i32>().value(0).to_owned();
+    let scan = |table: &str| {
+        let line = told.lines().find(|line| line.contains(&format!("BasaltScan: {table},")));
+        line.unwrap_or_else(|| panic!("{table}: {told}")).to_owned()
+    };
+    let (t, u) = (scan("t"), scan("u"));
+    let hops = |line: &str| {
+        let (_, hops) = line.split_once(", hops=[").unwrap_or_else(|| panic!("no hops: {line}"));
+        let hops = hops.split_once("], metrics=[").unwrap().0;
+        hops.split("; ").map(str::to_owned).collect::<Vec<_>>()
+    };
+    let number = |hop: &str, name: &str| {
+        let (_, rest) = hop.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("{name}: {hop}"));
+        rest.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    // Every fragment is one node's; none of the first table can be left out by its bounds.
+    let of_t = hops(&t);
+    assert_eq!(of_t.iter().map(|hop| number(hop, "fragments")).sum::<u64>(), 7, "{t}");
+    for hop in &of_t {
+        let is_own = hop.starts_with(&format!("{}: ", nodes.name(1)));
+        // The keys of the join go along.
+        assert_eq!(number(hop, "set_bytes") > 0, !is_own, "{hop}");
+        assert!(number(hop, "sent_bytes") >= number(hop, "set_bytes"), "{hop}");
+        assert_eq!(number(hop, "received_bytes") > 0, !is_own, "{hop}");
+        assert!(hop.contains("elapsed=") && hop.contains("executing="), "{hop}");
+    }
+    assert!(of_t.len() > 1, "{t}");
+    assert_eq!(hops(&u).iter().map(|hop| number(hop, "rows")).sum::<u64>(), 40, "{u}");
+    // A plan that is not run has none, and says how many rows it should give.
+    let plan = plan(nodes.client(1), &sql["EXPLAIN ANALYZE ".len()..]).await;
+    assert!(!plan.contains("hops=") && plan.contains(", rows=~40"), "{plan}");
 }
