@@ -1,7 +1,9 @@
 //! Basalt's gRPC API: the messages, clients and servers generated from `basalt/v1/*.proto`, and those that the
 //! nodes of a cluster exchange from `basalt/cluster/v1/*.proto`.
 //!
-//! The `.proto` files are the documentation of the API; this crate adds nothing to them.
+//! The `.proto` files are the documentation of the API; this crate adds to them what messages take in memory ([`shapes`]).
+
+pub mod shapes;
 
 /// Package `basalt.v1`: the public API.
 #[allow(

@@ -328,7 +328,8 @@ impl Principal {
         }
     }
 
-    fn address(&self) -> Option<SocketAddr> {
+    /// From where.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Anonymous(address) | Self::Key(_, address) | Self::Node(address, _) => Some(*address),
             Self::Itself => None,

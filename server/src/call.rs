@@ -10,6 +10,7 @@ use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 use crate::{
     access::{Action, Asks, Caller, Method, Object, Principal, quota::Turn},
     connection::{Connection, Visit},
+    logged,
     metrics::Metrics,
     status::RequestError,
     trace::Trace,
@@ -193,44 +194,29 @@ impl Drop for Call {
             Outcome::Failed(failure) => span.fail(failure.reason),
         }
         span.end();
-        match &self.outcome {
-            Outcome::Done => {
-                tracing::debug!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");
-            }
-            Outcome::Dropped => {
-                tracing::debug!(
-                    method,
-                    table,
-                    rows,
-                    selected,
-                    elapsed_us,
-                    code = "Cancelled",
-                    peer,
-                    "request"
-                );
-            }
-            Outcome::Failed(failure @ Failure { code, reason, message }) => {
-                let code = tracing::field::debug(code);
+        let failure = match &self.outcome {
+            Outcome::Failed(failure) => failure,
+            ended => {
+                let code = if matches!(ended, Outcome::Done) { "Ok" } else { "Cancelled" };
                 macro_rules! tell {
                     ($level:ident) => {
-                        tracing::$level!(
-                            method,
-                            table,
-                            elapsed_us,
-                            code,
-                            reason,
-                            error = message,
-                            peer,
-                            "request"
-                        )
+                        tracing::$level!(method, table, rows, selected, elapsed_us, code, peer, "request")
                     };
                 }
-                match *reason {
-                    "INTERNAL" => tell!(error),
-                    _ if is_of_operators(failure.code) => tell!(info),
-                    _ => tell!(debug),
-                }
+                return if logged::queries() { tell!(info) } else { tell!(debug) };
             }
+        };
+        let Failure { code, reason, message } = failure;
+        let (error, shown) = (logged::message(*code, message), tracing::field::debug(code));
+        macro_rules! tell {
+            ($level:ident) => {
+                tracing::$level!(method, table, elapsed_us, code = shown, reason, error, peer, "request")
+            };
+        }
+        match *reason {
+            "INTERNAL" => tell!(error),
+            _ if is_of_operators(*code) || logged::queries() => tell!(info),
+            _ => tell!(debug),
         }
     }
 }
@@ -242,9 +228,10 @@ pub(crate) fn is_of_operators(code: Code) -> bool {
 
 /// The log line of a request that did not come to its method; `None`: nobody knows which.
 pub(crate) fn tell_refused(method: Option<&'static str>, error: &RequestError, peer: &Principal) {
-    let (code, reason, error) = (error.code(), error.reason(), error.message());
-    let (is_of_operators, code) = (is_of_operators(code), tracing::field::debug(code));
-    match is_of_operators {
+    let (code, reason) = (error.code(), error.reason());
+    let error = logged::message(code, error.message());
+    let (is_told, code) = (is_of_operators(code) || logged::queries(), tracing::field::debug(code));
+    match is_told {
         true => tracing::info!(method, code, reason, error, %peer, "request"),
         false => tracing::debug!(method, code, reason, error, %peer, "request"),
     }

@@ -125,8 +125,10 @@ pub struct Config {
     /// A query that takes longer stands in the log with what it asked; zero: none does.
     #[serde(deserialize_with = "units::duration")]
     pub slow_query: Duration,
-    /// Whether its literals stand there, too.
+    /// Whether literals, and what errors say of what a client has sent, stand in the log, too.
     pub log_literals: bool,
+    /// Whether every query and every request stands in the log, with all of that.
+    pub log_queries: bool,
     /// Where spans of requests go, by OTLP over gRPC, from a build with the feature `otlp`; `None`: where
     /// `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere.
     pub otlp: Option<String>,
@@ -188,6 +190,7 @@ impl Default for Config {
             audit_log: None,
             slow_query: limits::SLOW_QUERY,
             log_literals: false,
+            log_queries: false,
             otlp: None,
             trace_ratio: 1.0,
             max_connections: limits::CONNECTIONS,

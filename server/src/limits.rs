@@ -11,8 +11,15 @@ pub use secrets::*;
 pub use turns::*;
 
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
-/// it is checked: protobuf can decode to some fifty times its size, and counts as [`MESSAGE_COPIES`] times.
+/// it is checked, together with [`DECODED_BYTES`].
 pub const MESSAGE_BYTES: usize = 4 << 20;
+/// Bytes that a message takes once it is decoded, and one of another node: a message of two bytes within it can be a struct
+/// of a hundred. It is found out before it is decoded, and what is more than the message's length is counted as well.
+pub const DECODED_BYTES: u64 = 32 << 20;
+/// See [`DECODED_BYTES`]. What a client's request comes to goes on to other nodes.
+pub const PEER_DECODED_BYTES: u64 = 2 * DECODED_BYTES;
+/// So much of it, nobody counts.
+pub const UNCOUNTED_DECODED_BYTES: u64 = 64 << 10;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
@@ -55,7 +62,8 @@ pub const CONNECTION_BYTES: u64 = 32 << 10;
 /// Bytes that a request whose body has not ended counts as, beside its window: its headers, the frame in hand, the
 /// buffer that a message begins in.
 pub const REQUEST_BYTES: u64 = HEADER_LIST_BYTES as u64 + FRAME_BYTES as u64 + (16 << 10);
-/// How often a message is in memory while it is decoded: as bytes, and as what they say.
+/// How often a message is in memory while it is decoded: as bytes, and as what they say, unless that is more
+/// ([`DECODED_BYTES`]).
 pub const MESSAGE_COPIES: u64 = 2;
 /// This part of the memory is for connections, for requests whose body has not ended, and for messages; of clients, and
 /// as much of peers. Connections beyond it wait in the listener's queue, requests are refused, and messages wait.
@@ -175,6 +183,8 @@ pub const PREPARED_BYTES: u64 = 1 << 10;
 pub const PARAMETER_BYTES: u64 = 32;
 /// Bytes of a pattern by which a list of tables is searched.
 pub const PATTERN_BYTES: usize = 1 << 10;
+/// Bytes that a command of Flight SQL takes once it is decoded.
+pub const FLIGHT_DECODED_BYTES: u64 = 4 * FLIGHT_COMMAND_BYTES as u64;
 /// Numbers that one request for what the server can do may name.
 pub const SQL_INFOS: usize = 1 << 10;
 /// Rows of a batch that another program has made.
@@ -356,6 +366,11 @@ pub const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 pub const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the nodes are waited for when somebody asks what the cluster is, or what runs there.
 pub const OVERVIEW_TIMEOUT: Duration = Duration::from_millis(500);
+/// Names of nodes that have called which are looked up at once.
+pub const CALLER_LOOKUPS: usize = 4;
+/// For how long a node that was turned away may acknowledge commits: until then this node looks into the store. Whoever
+/// is turned away asks again sooner.
+pub const REFUSED_FOR: Duration = Duration::from_secs(30);
 /// A dead node is asked less and less often, down to this.
 pub const STATUS_BACKOFF: Duration = Duration::from_secs(8);
 /// Answers that fail to come, one after the other, until a node counts as dead.
@@ -566,11 +581,14 @@ const _: () = assert!(VACUUM_COMMITS * COMMIT_FILES < TABLE_FILES / 8);
 const _: () = assert!(
     LEASE.as_millis() > 2 * STATUS_INTERVAL.as_millis() && LEASE.as_millis() < FOLLOWED_FOR.as_millis()
 );
+const _: () = assert!(REFUSED_FOR.as_millis() > 2 * STATUS_BACKOFF.as_millis());
 const _: () = assert!(STREAM_WINDOW_BYTES.0 > FRAME_BYTES && STREAM_WINDOW_BYTES.0 <= STREAM_WINDOW_BYTES.1);
 // The window of a connection, that of all its streams, is no more than HTTP/2 knows.
 const _: () = assert!(STREAM_WINDOW_BYTES.1 as u64 * (STREAMS as u64 + PEER_STREAMS as u64) < 1 << 31);
 const _: () = assert!(SMALL_MESSAGE_BYTES < MESSAGE_BYTES);
 const _: () = assert!(LISTED_BYTES + (64 << 10) < MESSAGE_BYTES);
+// A message whose bytes are all of one value fits, as does a list of the smallest numbers: 24 bytes for each four.
+const _: () = assert!(DECODED_BYTES > 6 * MESSAGE_BYTES as u64);
 const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);

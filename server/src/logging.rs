@@ -21,13 +21,15 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::{Config, Error, access::AUDIT, config::LogFormat, trace};
+use crate::{Config, Error, access::AUDIT, config::LogFormat, logged, trace};
 
 /// Starts logging as the configuration says. Call it once, before [`crate::run`].
 ///
 /// # Errors
 /// When the filter or the file of the audit cannot be read, or logging has been started already.
 pub fn start(config: &Config) -> Result<(), Error> {
+    logged::allow(config);
+    logged::hush_panics();
     subscriber(config)?.try_init().map_err(|e| Error::Config(format!("log = {:?}: {e}", config.log)))
 }
 
@@ -55,7 +57,9 @@ fn subscriber(config: &Config) -> Result<impl Subscriber + Send + Sync + use<>, 
     };
     // What has a file of its own does not stand in the log as well.
     let apart = audit.is_some();
-    let here = filter_fn(move |of| !apart || of.target() != AUDIT).with_max_level_hint(LevelFilter::TRACE);
+    let values = config.log_literals || config.log_queries;
+    let here = move |target: &str| (!apart || target != AUDIT) && (values || !logged::is_of_values(target));
+    let here = filter_fn(move |of| here(of.target())).with_max_level_hint(LevelFilter::TRACE);
     Ok(registry::Registry::default().with(lines.with_filter(filter.and(here))).with(audit))
 }
 

@@ -13,7 +13,10 @@ use std::{
 
 use futures_util::FutureExt as _;
 
-use crate::status::{RequestError, Result};
+use crate::{
+    logged,
+    status::{RequestError, Result},
+};
 
 /// Runs a job; a panic in it is its error.
 pub(crate) fn caught<T>(job: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -50,9 +53,7 @@ pub(crate) fn reading<T>(read: impl FnOnce() -> T) -> Option<T> {
 
 /// The error of a panic, which goes to the log; where it was, the panic hook has told.
 pub(crate) fn error(panic: &(dyn Any + Send)) -> RequestError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text.unwrap_or("without words"), "a request panicked");
+    tracing::error!(panic = logged::words(panic), "a request panicked");
     RequestError::internal()
 }
 

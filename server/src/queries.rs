@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{Action, Caller, Object},
-    limits,
+    limits, logged,
     plan_summary::{PlanSummary, Scanned},
     query_text::without_literals,
     status::RequestError,
@@ -39,8 +39,6 @@ pub(crate) struct Queries {
     next: Arc<AtomicU64>,
     /// What takes longer is logged; zero: nothing is.
     slow: Duration,
-    /// With its literals.
-    literals: bool,
     by_number: Mutex<BTreeMap<u64, Arc<Entry>>>,
 }
 
@@ -154,8 +152,8 @@ pub(crate) fn run_of(id: &str) -> Option<u64> {
 
 impl Queries {
     /// `run` is another number for each run of a server; what takes longer than `slow` is logged, unless that is zero.
-    pub(crate) fn new(run: u64, slow: Duration, literals: bool) -> Arc<Self> {
-        Arc::new(Self { run, next: Arc::new(AtomicU64::new(1)), slow, literals, by_number: Mutex::default() })
+    pub(crate) fn new(run: u64, slow: Duration) -> Arc<Self> {
+        Arc::new(Self { run, next: Arc::new(AtomicU64::new(1)), slow, by_number: Mutex::default() })
     }
 
     /// Lists a query that has come by a method at a time; `now` is the time of day, in microseconds.
@@ -319,25 +317,31 @@ impl Drop for Listed {
     fn drop(&mut self) {
         self.queries.entries().remove(&self.entry.number);
         let (slow, elapsed) = (self.queries.slow, self.entry.at.elapsed());
-        if slow.is_zero() || elapsed < slow {
+        let is_slow = !slow.is_zero() && elapsed >= slow;
+        if !is_slow && !logged::queries() {
             return;
         }
         let Entry { caller, method, rows, cancelled, trace, .. } = &*self.entry;
         let _entered = Entered::new(trace.clone());
         // Default: it was not known yet.
         let text = self.entry.text.get().map_or("", |text| text);
-        let text = if self.queries.literals { text.to_owned() } else { without_literals(text) };
-        tracing::warn!(
-            id = self.entry.id(self.queries.run),
-            method,
-            peer = %caller.principal,
-            elapsed_ms = millis(elapsed),
-            rows = rows.load(Ordering::Relaxed),
-            cancelled = cancelled.is_cancelled(),
-            text,
-            plan = self.entry.plan().text(),
-            "slow query"
-        );
+        let text = if logged::literals() { text.to_owned() } else { without_literals(text) };
+        macro_rules! tell {
+            ($level:ident, $what:literal) => {
+                tracing::$level!(
+                    id = self.entry.id(self.queries.run),
+                    method,
+                    peer = %caller.principal,
+                    elapsed_ms = millis(elapsed),
+                    rows = rows.load(Ordering::Relaxed),
+                    cancelled = cancelled.is_cancelled(),
+                    text,
+                    plan = self.entry.plan().text(),
+                    $what
+                )
+            };
+        }
+        if is_slow { tell!(warn, "slow query") } else { tell!(info, "query") }
     }
 }
 
@@ -350,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_query_is_listed_while_it_runs_and_stops_when_it_is_to() {
-        let queries = Queries::new(0xa1, Duration::ZERO, false);
+        let queries = Queries::new(0xa1, Duration::ZERO);
         let (caller, control) = (Caller::itself(&Access::default()), Control::default());
         let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5));
         let entry = listed.entry();

@@ -9,14 +9,15 @@ pub(crate) fn without_literals(text: &str) -> String {
     let mut rest = text.char_indices().peekable();
     while let Some((at, c)) = rest.next() {
         let is_in_word =
-            shown.chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '?' | '"'));
+            shown.chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '"'));
         match c {
             '\'' => {
-                skip_quoted(&mut rest, '\'');
+                let escapes = is_escaping(&shown);
+                skip_quoted(&mut rest, '\'', escapes);
                 shown.push('?');
             }
             '"' => {
-                let end = skip_quoted(&mut rest, '"').unwrap_or(text.len());
+                let end = skip_quoted(&mut rest, '"', false).unwrap_or(text.len());
                 shown.push_str(&text[at..end]);
             }
             '$' => match dollar_tag(&text[at..]) {
@@ -31,7 +32,7 @@ pub(crate) fn without_literals(text: &str) -> String {
             },
             '-' if text[at..].starts_with("--") => while rest.next_if(|(_, c)| *c != '\n').is_some() {},
             '/' if text[at..].starts_with("/*") => {
-                let end = text[at + 2..].find("*/").map_or(text.len(), |end| at + 2 + end + 2);
+                let end = at + comment(&text[at..]);
                 while rest.next_if(|(next, _)| *next < end).is_some() {}
             }
             c if c.is_ascii_digit() && !is_in_word && !shown.ends_with('$') => {
@@ -51,10 +52,36 @@ pub(crate) fn without_literals(text: &str) -> String {
     shown
 }
 
-/// Goes behind the quote that ends a text; one that is doubled is a part of it. `None`: there is no end.
-fn skip_quoted(rest: &mut Peekable<CharIndices<'_>>, quote: char) -> Option<usize> {
+/// Whether a text begins behind this of which a backslash is no character of its own: `E'...'`.
+fn is_escaping(shown: &str) -> bool {
+    let mut before = shown.chars().rev();
+    before.next().is_some_and(|c| matches!(c, 'e' | 'E'))
+        && !before.next().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '"' | '$'))
+}
+
+/// The length of the comment that a text begins with, and of those in it.
+fn comment(text: &str) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < text.len() {
+        match &text.as_bytes()[at..] {
+            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
+            [b'*', b'/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// Goes behind the quote that ends a text; one that is doubled is a part of it, as is one behind a backslash where that
+/// `escapes`. `None`: there is no end.
+fn skip_quoted(rest: &mut Peekable<CharIndices<'_>>, quote: char, escapes: bool) -> Option<usize> {
     while let Some((at, c)) = rest.next() {
-        if c == quote && rest.next_if(|(_, c)| *c == quote).is_none() {
+        if c == '\\' && escapes {
+            rest.next();
+        } else if c == quote && rest.next_if(|(_, c)| *c == quote).is_none() {
             return Some(at + 1);
         }
     }
@@ -91,6 +118,11 @@ mod tests {
             ("SELECT \"cut", "SELECT \"cut"),
             ("/* cut", ""),
             ("DATE '2013-01-01'", "DATE ?"),
+            ("a = E'it\\'s secret' AND b", "a = E? AND b"),
+            ("a = e'\\\\' AND \"e\" = 'x\\' AND c", "a = e? AND \"e\" = ? AND c"),
+            ("name='x\\', b = 'secret'", "name=?, b = ?"),
+            ("/* a /* b */ 'secret' */ c", " c"),
+            ("'a'12345 ?7", "?? ??"),
             ("é = 'ü' ÷ 5 €", "é = ? ÷ ? €"),
             ("", ""),
         ] {

@@ -111,7 +111,7 @@ impl State {
         )?;
         // By which its queries are known to be of this node.
         let instance = environment.number();
-        let queries = Queries::new(instance, config.slow_query, config.log_literals);
+        let queries = Queries::new(instance, config.slow_query);
         let traces = Traces::new(queries.numbers(), config, name.as_deref(), &environment)?;
         let peer_tls = config.peer_tls(name.as_deref())?;
         let cluster = name

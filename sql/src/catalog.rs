@@ -62,6 +62,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         Err(read_only())
     }
 
+    /// Whether whoever asks may read a table of this name, if there is one.
+    fn sees(&self, _table: &str) -> bool {
+        true
+    }
+
     /// The texts of all views, by name, as they were when [`Catalog::tables`] was asked.
     ///
     /// # Errors

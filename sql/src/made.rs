@@ -13,7 +13,7 @@ use crate::{
     error::Result,
     plan::Planned,
     settings::{self, About},
-    views::Views,
+    views::Texts,
 };
 
 pub(crate) fn tables_schema() -> Schema {
@@ -50,9 +50,9 @@ pub(crate) fn views_schema() -> Schema {
     Schema::of_answer(columns.map(|name| Field::new(name, Logical::Utf8, true)).to_vec())
 }
 
-pub(crate) fn show_views(views: &Views) -> Result<Planned> {
+pub(crate) fn show_views(views: &Texts) -> Result<Planned> {
     let names: StringArray = views.keys().map(Some).collect();
-    let texts: StringArray = views.values().map(|sql| Some(&**sql)).collect();
+    let texts: StringArray = views.values().map(Option::as_deref).collect();
     made(views_schema(), vec![Arc::new(names), Arc::new(texts)])
 }
 

@@ -36,7 +36,7 @@ use crate::{
     settings::{self, About},
     system,
     table::BasaltTable,
-    views::{Read, Views, text_of_table, within},
+    views::{self, Read, Texts, Views, text_of_table, within},
     write::{Effect, Rewritten, rewrite, target, with_addresses},
 };
 
@@ -75,7 +75,7 @@ pub(crate) enum Resolved {
     /// What is to be made is there.
     Nothing(Command),
     /// SHOW VIEWS.
-    Views(Views),
+    Views(Texts),
     /// SHOW CREATE.
     Text(String),
     /// DESCRIBE of a query; that of a view is of one that gives all of it.
@@ -141,9 +141,14 @@ pub(crate) async fn resolve(
         }
         match shown(statement, views)? {
             Some(Asked::Tables) => return Ok(Resolved::Tables(known.clone())),
-            Some(Asked::Views) => return Ok(Resolved::Views(views.clone())),
+            Some(Asked::Views) => {
+                return Ok(Resolved::Views(views::shown(views, known, &*request.catalog)));
+            }
             Some(Asked::TextOfView(name)) => {
-                let sql = views.get(&name).ok_or_else(|| no_view(&name))?;
+                let mut texts = views::shown(views, known, &*request.catalog);
+                let text = texts.remove(&name).ok_or_else(|| no_view(&name))?;
+                let hidden = || Error::invalid(format!("view {name:?} is over what you may not read"));
+                let sql = text.ok_or_else(hidden)?;
                 return Ok(Resolved::Text(format!("CREATE VIEW \"{name}\" AS {sql}")));
             }
             Some(Asked::TextOfTable(name)) => {

@@ -12,6 +12,7 @@ use datafusion::{
 };
 
 use crate::{
+    catalog::Catalog,
     error::{Error, Result},
     limits,
     parse::{Named, Names, Parameters, Text},
@@ -19,6 +20,23 @@ use crate::{
 
 /// The texts of all views, by name.
 pub(crate) type Views = BTreeMap<String, Arc<str>>;
+
+/// The texts of views, by name, as far as they are shown.
+pub(crate) type Texts = BTreeMap<String, Option<Arc<str>>>;
+
+/// The texts of views for whoever asks: of one over a table that he may not read there is none, since it tells of the
+/// table.
+pub(crate) fn shown(views: &Views, known: &[String], catalog: &dyn Catalog) -> Texts {
+    let names = Names::of_tables(known.iter().chain(views.keys()));
+    let is_seen = |sql: &str| {
+        let parsed = Text::new(sql)?.parse(&names, Parameters::Given(&[]))?;
+        let read = Read::new(parsed.tables, views, &names)?;
+        Ok::<_, Error>(read.tables.values().all(|((table, _), _)| catalog.sees(table)))
+    };
+    // Default: what cannot be read is over nobody knows what.
+    let text = |sql: &Arc<str>| is_seen(sql).unwrap_or(false).then(|| Arc::clone(sql));
+    views.iter().map(|(name, sql)| (name.clone(), text(sql))).collect()
+}
 
 /// What a statement reads: the tables, and the views on the way to them.
 #[derive(Debug, Default)]

@@ -176,10 +176,15 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
     pub slow_query: Option<Duration>,
 
-    /// Log slow queries with their literals, not with a ? for each
+    /// Log literals, such as those of slow queries, not a ? for each, and what errors say of what a client has sent
     #[arg(long, env = "BASALT_LOG_LITERALS", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_literals: bool,
+
+    /// Log every query and every request, with literals; keys are never logged
+    #[arg(long, env = "BASALT_LOG_QUERIES", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log_queries: bool,
 
     /// Where spans of requests go, such as http://127.0.0.1:4317, by OTLP over gRPC; in a build with the feature otlp
     /// [default: OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere]

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, TimeUnit};
 use basalt_proto::v1::{self as pb, column::Values};
 use prost::bytes::Bytes;
 
-use crate::status::RequestError;
+use crate::{logged, status::RequestError};
 
 /// About how many bytes a message with these rows takes; never fewer than packed arrays do.
 pub(crate) fn message_bytes(batch: &RecordBatch) -> usize {
@@ -140,7 +140,7 @@ pub(crate) fn to_ipc(batch: &RecordBatch) -> Result<Bytes, RequestError> {
         writer.into_inner()
     };
     write().map(Bytes::from).map_err(|error| {
-        tracing::error!(%error, "an answer cannot be written as Arrow IPC");
+        tracing::error!(error = logged::text(&error.to_string()), "an answer cannot be written as Arrow IPC");
         RequestError::internal()
     })
 }

@@ -21,13 +21,14 @@ use arrow_flight::{
     HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaResult, Ticket,
     flight_service_server::{FlightService, FlightServiceServer},
 };
+use basalt_proto::shapes::Shape;
 use futures_util::stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     call::Call,
     connection::Connection,
-    limits,
+    limits, logged,
     state::State,
     status::{RequestError, Result},
 };
@@ -51,6 +52,11 @@ impl Flight {
             .max_decoding_message_size(limits::FLIGHT_MESSAGE_BYTES)
             .max_encoding_message_size(limits::MESSAGE_BYTES)
     }
+}
+
+/// What a method is asked with; `None`: messages that hold nothing which is there many times.
+pub(crate) fn shape(method: &str) -> Option<&'static Shape> {
+    command::shape(method)
 }
 
 /// A stream of what is there already.
@@ -167,7 +173,7 @@ impl FlightService for Flight {
 
 /// A failure to write what was made here.
 fn unwritten(error: impl std::fmt::Display) -> RequestError {
-    tracing::error!(%error, "an answer cannot be written as Arrow Flight");
+    tracing::error!(error = logged::text(&error.to_string()), "an answer cannot be written as Arrow Flight");
     RequestError::internal()
 }
 

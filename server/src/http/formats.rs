@@ -19,7 +19,7 @@ use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterPr
 
 use super::options::media_type;
 use crate::{
-    limits,
+    limits, logged,
     status::{RequestError, Result},
 };
 
@@ -178,7 +178,7 @@ fn csv(batch: &RecordBatch, header: bool, null: &str) -> Result<Vec<u8>> {
 }
 
 fn unwritten(error: impl fmt::Display) -> RequestError {
-    tracing::error!(%error, "an answer cannot be written");
+    tracing::error!(error = logged::text(&error.to_string()), "an answer cannot be written");
     RequestError::internal()
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -81,13 +82,15 @@ impl Lease {
 }
 
 impl Link {
-    /// Nothing is connected before the first call.
+    /// Nothing is connected before the first call. `at`: where it is reached, if not where its address says.
     pub(crate) fn new(
         address: &str,
+        at: Option<SocketAddr>,
         environment: Arc<dyn Environment>,
         tls: Option<tls::Way>,
     ) -> Result<Self, tonic::transport::Error> {
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+        let reached = at.map_or_else(|| address.to_owned(), |at| at.to_string());
+        let endpoint = Endpoint::from_shared(format!("http://{reached}"))?
             .connect_timeout(limits::PEER_CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(limits::PEER_KEEPALIVE_INTERVAL)
@@ -376,7 +379,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_goes_on_without_a_gap_or_begins_anew() {
-        let link = Link::new("node:1", process(), None).unwrap();
+        let link = Link::new("node:1", None, process(), None).unwrap();
         let renew = |asked: Moment, length: Duration| {
             let mut health = link.health();
             health.lease = health.renewed(asked, length, &*process());
@@ -403,7 +406,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_counts_from_its_question() {
-        let link = Link::new("node:1", process(), None).unwrap();
+        let link = Link::new("node:1", None, process(), None).unwrap();
         let lease_ms = u32::try_from(limits::LEASE.as_millis()).unwrap();
         let answer = GetStatusResponse { node: "b".to_owned(), instance: 1, lease_ms, ..Default::default() };
         // The answer was on its way for longer than the lease.
@@ -418,7 +421,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_is_given_to_who_can_be_told() {
-        let link = Link::new("node:1", process(), None).unwrap();
+        let link = Link::new("node:1", None, process(), None).unwrap();
         assert_eq!(link.give(), 0, "it has not answered yet");
         link.health().status = Some(Arc::default());
         assert!(link.owed(None).is_none());

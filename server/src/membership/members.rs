@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -22,10 +23,11 @@ use tokio::{
 };
 
 use super::{
+    callers::Callers,
     link::{Link, State},
     placement::{self, Health, Seed, TableSeed},
 };
-use crate::{config, environment::Environment, limits, moment::Moment, tls};
+use crate::{config, environment::Environment, limits, moment::Moment, status::RequestError, tls};
 
 /// See the module.
 #[derive(Debug)]
@@ -49,6 +51,7 @@ pub(crate) struct Members {
     /// There is a node for which there was no room.
     incomplete: AtomicBool,
     environment: Arc<dyn Environment>,
+    callers: Callers,
     /// `None`: nodes show no certificates.
     tls: Option<Arc<tls::Peers>>,
 }
@@ -59,6 +62,10 @@ struct Known {
     source: Source,
     /// It has asked this node.
     called: bool,
+    /// The only place where it is asked; `None`: wherever its name is.
+    at: Option<SocketAddr>,
+    /// It knows nodes that this one does not, and is not believed.
+    knows_others: bool,
 }
 
 impl Known {
@@ -199,10 +206,11 @@ impl Members {
             left: AtomicBool::new(false),
             unresolved: AtomicBool::new(true),
             incomplete: AtomicBool::new(false),
+            callers: Callers::new(Arc::clone(&environment)),
             environment,
             tls,
         };
-        members.configured.iter().for_each(|address| members.add(address, Source::Configured, None));
+        members.configured.iter().for_each(|address| members.add(address, Source::Configured, None, None));
         members.refresh();
         members
     }
@@ -229,13 +237,21 @@ impl Members {
         self.changed.subscribe()
     }
 
-    /// A node has asked for this one's status.
-    pub(crate) fn called_by(&self, node: &str) {
+    /// A node has asked for this one's status, from an address.
+    ///
+    /// # Errors
+    /// It has shown no certificate, and goes by a name that is not its own.
+    pub(crate) async fn called_by(&self, node: &str, from: SocketAddr) -> Result<(), RequestError> {
         if *self.own == *node || config::check_node(node).is_err() {
-            return;
+            return Ok(());
         }
-        if !self.is_known(node) {
-            self.add(node, Source::Told, None);
+        if !self.is_known_at(node, from.ip()) {
+            let at = match &self.tls {
+                Some(_) => None,
+                None => Some(self.callers.place(node, from.ip()).await?),
+            };
+            self.links().retain(|address, known| **address != *node || known.at.is_none());
+            self.add(node, Source::Told, None, at);
         }
         let mut links = self.links();
         for (_, known) in
@@ -244,6 +260,15 @@ impl Members {
             known.called = true;
             known.link.called();
         }
+        Ok(())
+    }
+
+    /// Whether a node is known that calls from an address; one that was believed for its address is another at another one.
+    fn is_known_at(&self, node: &str, from: IpAddr) -> bool {
+        let elsewhere =
+            |known: &Known| known.at.is_some_and(|at| at.ip().to_canonical() != from.to_canonical());
+        let is_elsewhere = self.links().get(node).is_some_and(elsewhere);
+        !is_elsewhere && self.is_known(node)
     }
 
     fn is_known(&self, node: &str) -> bool {
@@ -266,12 +291,19 @@ impl Members {
     }
 
     /// Takes up the nodes that another one knows, before a lease of that one counts: they may acknowledge commits, and not
-    /// know of this one yet.
-    fn learn(&self, status: &GetStatusResponse) {
-        for name in status.known.iter().take(limits::NODES) {
-            if **name != *self.own && config::check_node(name).is_ok() && !self.is_known(name) {
-                self.add(name, Source::Told, None);
-            }
+    /// know of this one yet. One that nobody has configured is not believed unless it has shown a certificate; those that
+    /// it knows call this node, and until then no lease counts.
+    fn learn(&self, of: &str, status: &GetStatusResponse) {
+        let is_configured = |known: &Known| known.source != Source::Told;
+        let is_believed = self.tls.is_some() || self.links().get(of).is_some_and(is_configured);
+        let is_other =
+            |name: &&String| ***name != *self.own && config::check_node(name).is_ok() && !self.is_known(name);
+        let others: Vec<_> = status.known.iter().take(limits::NODES).filter(is_other).collect();
+        if is_believed {
+            others.iter().for_each(|name| self.add(name, Source::Told, None, None));
+        }
+        if let Some(known) = self.links().get_mut(of) {
+            known.knows_others = !is_believed && !others.is_empty();
         }
     }
 
@@ -300,6 +332,9 @@ impl Members {
             return None;
         }
         let links = self.links();
+        if self.callers.has_refused() || links.values().any(|known| known.knows_others) {
+            return None;
+        }
         let mut others = links.values().filter(|known| !self.is_own(known));
         others.try_fold(Moment::default(), |since, known| Some(since.later(known.link.leased()?)))
     }
@@ -351,7 +386,7 @@ impl Members {
     pub(crate) async fn ask(&self) {
         let links: Vec<_> = self.links().values().map(|known| Arc::clone(&known.link)).collect();
         let asked = links.iter().filter(|link| link.state() != State::Dead).map(async |link| {
-            if link.ask(&self.own, |status| self.learn(status)).await {
+            if link.ask(&self.own, |status| self.learn(link.address(), status)).await {
                 self.refresh();
             }
         });
@@ -380,7 +415,7 @@ impl Members {
                     for link in self.due(now) {
                         let members = Arc::clone(&self);
                         asked.spawn(async move {
-                            link.ask(&members.own, |status| members.learn(status)).await
+                            link.ask(&members.own, |status| members.learn(link.address(), status)).await
                         });
                     }
                     if self.forget() {
@@ -419,12 +454,12 @@ impl Members {
                 known.source = Source::Told;
             }
         }
-        found.iter().for_each(|(address, name)| self.add(address, Source::Found, Some(name)));
+        found.iter().for_each(|(address, name)| self.add(address, Source::Found, Some(name), None));
         false
     }
 
-    /// `name`: by which it was found.
-    fn add(&self, address: &str, source: Source, name: Option<&str>) {
+    /// `name`: by which it was found. `at`: the only place where it is asked.
+    fn add(&self, address: &str, source: Source, name: Option<&str>, at: Option<SocketAddr>) {
         let mut links = self.links();
         if let Some(known) = links.get_mut(address) {
             if known.source == Source::Told {
@@ -438,9 +473,10 @@ impl Members {
             return;
         }
         let tls = self.tls.as_ref().map(|tls| tls.towards(name));
-        match Link::new(address, Arc::clone(&self.environment), tls) {
+        match Link::new(address, at, Arc::clone(&self.environment), tls) {
             Ok(link) => {
-                links.insert(address.into(), Known { link: Arc::new(link), source, called: false });
+                let known = Known { link: Arc::new(link), source, called: false, at, knows_others: false };
+                links.insert(address.into(), known);
             }
             Err(error) => tracing::warn!(address, %error, "no address of a node"),
         }
@@ -506,7 +542,7 @@ mod tests {
         pub(crate) fn of_names(nodes: usize, replicas: usize) -> Self {
             let node = |n: usize| {
                 let name = format!("node{n}:7701");
-                let link = (n > 0).then(|| Arc::new(Link::new(&name, process(), None).unwrap()));
+                let link = (n > 0).then(|| Arc::new(Link::new(&name, None, process(), None).unwrap()));
                 Node { name: name.into(), link }
             };
             Self::new((0..nodes).map(node).collect(), replicas)
@@ -562,15 +598,44 @@ mod tests {
         assert!(members.leased().is_some(), "it is alone");
         assert_eq!(members.give_lease("b:1"), 0);
         let known = ["a:1", "c:1", "no name"].map(str::to_owned).to_vec();
-        members.learn(&GetStatusResponse { known, ..Default::default() });
-        assert!(members.links().keys().map(|name| &**name).eq(["c:1"]));
+        let status = GetStatusResponse { known, ..Default::default() };
+        members.add("10.0.0.4:1", Source::Found, Some("d:1"), None);
+        members.learn("10.0.0.4:1", &status);
+        assert!(members.links().keys().map(|name| &**name).eq(["10.0.0.4:1", "c:1"]));
         assert!(members.leased().is_none(), "it may acknowledge what this node has not heard of");
         // Of hearsay others are not told: who is gone would never be forgotten.
         assert!(members.known().is_empty());
-        members.called_by("b:1");
-        assert_eq!(members.known(), ["b:1"]);
+        let from = "10.0.0.2:99".parse().unwrap();
+        members.called_by("10.0.0.2:1", from).await.unwrap();
+        assert_eq!(members.known(), ["10.0.0.2:1"]);
         // Nodes that know this one only since now may have told others of it only since then.
         assert!(members.owed_to_unknown().is_some_and(|owed| owed > limits::LEASE - Duration::from_secs(1)));
+    }
+
+    /// Whoever calls chooses neither by its own name nor by those that it says it knows whom this node connects to.
+    #[tokio::test]
+    async fn callers_are_asked_where_they_are_and_not_believed() {
+        let members = Members::new("a:1", 7, &[], 2, limits::FORGET_NODE, process(), None);
+        let from = |text: &str| text.parse().unwrap();
+        let error = members.called_by("169.254.169.254:80", from("10.0.0.2:99")).await.unwrap_err();
+        assert_eq!(error.reason(), "PERMISSION_DENIED");
+        assert!(members.links().is_empty());
+        assert!(members.leased().is_none(), "it may be a node nevertheless");
+
+        let members = Members::new("a:1", 7, &[], 2, limits::FORGET_NODE, process(), None);
+        members.called_by("localhost:1", from("127.0.0.1:99")).await.unwrap();
+        let at = |members: &Members| members.links()["localhost:1"].at;
+        assert_eq!(at(&members), Some(from("127.0.0.1:1")));
+        // The name of a node that has called is no other's.
+        let stolen = members.called_by("localhost:1", from("10.0.0.9:99")).await;
+        assert_eq!(stolen.unwrap_err().reason(), "PERMISSION_DENIED");
+        assert_eq!(at(&members), Some(from("127.0.0.1:1")));
+        let known = vec!["internal:80".to_owned()];
+        members.learn("localhost:1", &GetStatusResponse { known, ..Default::default() });
+        assert_eq!(members.links().len(), 1);
+        assert!(members.links()["localhost:1"].knows_others);
+        members.learn("localhost:1", &GetStatusResponse::default());
+        assert!(!members.links()["localhost:1"].knows_others);
     }
 
     #[tokio::test]
@@ -583,8 +648,8 @@ mod tests {
         assert_eq!(names(&members), ["a:1", "b:1", "c:1"]);
         assert_eq!(members.view().own(), 1);
         // Who asks is no member before it has answered; who asks by nonsense, or by this name, is none at all.
-        for name in ["e:1", "b:1", "no name"] {
-            members.called_by(name);
+        for name in ["10.0.0.5:1", "b:1", "no name"] {
+            members.called_by(name, "10.0.0.5:99".parse().unwrap()).await.unwrap();
         }
         assert_eq!(names(&members), ["a:1", "b:1", "c:1"]);
         assert_eq!(members.links().len(), 3);

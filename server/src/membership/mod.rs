@@ -4,6 +4,7 @@
 //! runs in a server that is alone.
 
 mod announced;
+mod callers;
 mod link;
 mod members;
 mod placement;

@@ -116,13 +116,15 @@ impl PeerService for PeerHandler {
         let caller = request.extensions().get::<Arrival>().map(|arrival| arrival.caller.principal.clone());
         let (cluster, request) = (self.cluster()?, request.into_inner());
         // A door has let it in that asks nobody.
-        caller.ok_or_else(RequestError::internal)?.is_node(&request.node)?;
+        let caller = caller.ok_or_else(RequestError::internal)?;
+        caller.is_node(&request.node)?;
         let members = cluster.members();
         if request.leaving {
             members.left(&request.node);
             return Ok(Response::new(status(&self.state, Some(cluster))));
         }
-        members.called_by(&request.node);
+        let from = caller.address().ok_or_else(RequestError::internal)?;
+        members.called_by(&request.node, from).await?;
         let lease_ms =
             if request.protocol == members.protocol() { members.give_lease(&request.node) } else { 0 };
         Ok(Response::new(GetStatusResponse { lease_ms, ..status(&self.state, Some(cluster)) }))

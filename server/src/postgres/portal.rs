@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     access::{Action, Object, quota::Turn},
-    limits,
+    limits, logged,
     panics::caught_async,
     sql::{Copying, RowsOfStatement, Statement},
     status::RequestError,
@@ -314,16 +314,25 @@ impl Session {
                     span.count("basalt.rows", rows);
                     span.count("basalt.rows_selected", selected);
                 }
-                tracing::debug!(
-                    method = METHOD,
-                    table,
-                    rows,
-                    selected,
-                    elapsed_us,
-                    code = "Ok",
-                    peer,
-                    "request"
-                );
+                macro_rules! tell {
+                    ($level:ident) => {
+                        tracing::$level!(
+                            method = METHOD,
+                            table,
+                            rows,
+                            selected,
+                            elapsed_us,
+                            code = "Ok",
+                            peer,
+                            "request"
+                        )
+                    };
+                }
+                if logged::queries() {
+                    tell!(info)
+                } else {
+                    tell!(debug)
+                }
                 let columns = match portal.gives_rows() {
                     true => portal.columns().to_vec(),
                     false => Vec::new(),

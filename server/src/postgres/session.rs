@@ -35,7 +35,7 @@ use crate::{
     call::is_of_operators,
     connection::Connection,
     environment::Stream,
-    limits,
+    limits, logged,
     memory::{Consumer, Reservation},
     trace::{self, Entered, Trace},
 };
@@ -109,7 +109,8 @@ pub(super) async fn serve(
     if let End::Error(error) = end {
         let told = {
             let _entered = Entered::new(trace);
-            tracing::debug!(%address, error = error.message(), "a connection of PostgreSQL ends");
+            let why = logged::message(error.status(), error.message());
+            tracing::debug!(%address, code = error.code(), error = why, "a connection of PostgreSQL ends");
             error.fatal().response()
         };
         if wire.put(&told).is_ok() {
@@ -325,9 +326,10 @@ impl Session {
             trace.span().fail(error.reason().unwrap_or(error.code()));
         }
         let (code, peer) = (error.code(), tracing::field::display(&self.caller.principal));
-        match is_of_operators(error.status()) {
-            true => tracing::info!(method = METHOD, code, error = error.message(), peer, "request"),
-            false => tracing::debug!(method = METHOD, code, error = error.message(), peer, "request"),
+        let why = logged::message(error.status(), error.message());
+        match is_of_operators(error.status()) || logged::queries() {
+            true => tracing::info!(method = METHOD, code, error = why, peer, "request"),
+            false => tracing::debug!(method = METHOD, code, error = why, peer, "request"),
         }
         self.wire.put(&error.response())
     }

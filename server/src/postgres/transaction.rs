@@ -17,7 +17,7 @@ use super::{
     settings::Settings,
     wire::End,
 };
-use crate::{limits, sql::Transaction as Writes};
+use crate::{limits, logged, sql::Transaction as Writes};
 
 /// A block of BEGIN.
 #[derive(Debug, Default)]
@@ -73,6 +73,11 @@ impl Session {
         formats: &[i16],
         describes: bool,
     ) -> std::result::Result<(), End> {
+        if logged::queries() {
+            let peer = tracing::field::display(&self.caller.principal);
+            let end = part.sql.floor_char_boundary(limits::QUERY_TEXT_BYTES);
+            tracing::info!(method = super::METHOD, peer, text = &part.sql[..end], "query");
+        }
         let tag = match command {
             Command::Begin(modes) => {
                 if self.transaction.state == State::None {

@@ -45,7 +45,7 @@ use crate::{
     class::Class,
     connection::Connection,
     coordinator::{Pinned, Reach, fresh},
-    limits,
+    limits, logged,
     long_threads::lower_priority,
     panics::caught_async,
     peers,
@@ -283,6 +283,10 @@ impl Catalog for Tables {
         Ok(views)
     }
 
+    fn sees(&self, table: &str) -> bool {
+        self.asker.caller.may_see(table)
+    }
+
     async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.make_view(name, sql, replace).await
     }
@@ -345,7 +349,16 @@ impl Catalog for Tables {
 
     fn failed(&self, error: &Error) {
         let _entered = Entered::new(self.reach.trace());
-        tracing::info!(%error, "a statement that ran at several nodes is run again by this one");
+        let told = match error {
+            error if logged::literals() => error.to_string(),
+            Error::Statement(error) => format!("{:?}", error.kind()),
+            Error::Tables { error, .. } => {
+                let reason = error.downcast_ref::<Carried>().map(|Carried(error)| error.reason());
+                reason.unwrap_or("a table").to_owned()
+            }
+            Error::Internal(message) => logged::text(message).to_owned(),
+        };
+        tracing::info!(error = told, "a statement that ran at several nodes is run again by this one");
     }
 }
 
@@ -545,7 +558,7 @@ pub(crate) fn error(error: Error) -> RequestError {
 }
 
 fn internal(message: &str) -> RequestError {
-    tracing::error!(error = message, "a SQL statement failed");
+    tracing::error!(error = logged::text(message), "a SQL statement failed");
     RequestError::internal()
 }
 

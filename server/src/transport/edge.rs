@@ -8,14 +8,17 @@ use std::{
 
 #[cfg(feature = "sql")]
 use arrow_flight::flight_service_server::FlightServiceServer;
-use basalt_proto::v1::{
-    ErrorReason,
-    catalog_service_server::{self, CatalogServiceServer},
-    cluster_service_server::{self, ClusterServiceServer},
-    ingest_service_server::{self, IngestServiceServer},
-    query_service_server::{self, QueryServiceServer},
-    sip_service_server::{self, SipServiceServer},
-    sql_service_server::{self, SqlServiceServer},
+use basalt_proto::{
+    shapes::Shape,
+    v1::{
+        ErrorReason,
+        catalog_service_server::{self, CatalogServiceServer},
+        cluster_service_server::{self, ClusterServiceServer},
+        ingest_service_server::{self, IngestServiceServer},
+        query_service_server::{self, QueryServiceServer},
+        sip_service_server::{self, SipServiceServer},
+        sql_service_server::{self, SqlServiceServer},
+    },
 };
 use hyper::{
     Request, Response,
@@ -292,7 +295,8 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             _ => return Reply::new(answer(Status::unimplemented("there is no such service"))),
         };
         let serve = |request: Read| self.serve(service, request);
-        Reply::to(&self.inbound, request, Method { message_bytes, streams }, ours, serve)
+        let decoded = shape(asked).map(|shape| (shape, limits::DECODED_BYTES));
+        Reply::to(&self.inbound, request, Method { message_bytes, streams, decoded }, ours, serve)
     }
 }
 
@@ -324,6 +328,15 @@ impl Edge {
             _ => Box::pin(reflection_alpha.clone().call(request)),
         }
     }
+}
+
+/// What a method is asked with; `None`: messages that hold nothing which is there many times.
+fn shape(asked: &Asked) -> Option<&'static Shape> {
+    #[cfg(feature = "sql")]
+    if asked.service == FLIGHT {
+        return crate::flight::shape(asked.name);
+    }
+    Shape::of_request(asked.service, asked.name)
 }
 
 /// The service and the method that a request names.

@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
-use basalt_proto::cluster::v1::peer_service_server::{PeerServiceServer, SERVICE_NAME};
+use basalt_proto::{
+    cluster::v1::peer_service_server::{PeerServiceServer, SERVICE_NAME},
+    shapes::Shape,
+};
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
@@ -89,7 +92,9 @@ impl Service<Request<Incoming>> for PeerEdge {
         };
         request.extensions_mut().insert(arrival.clone());
         let streams = STREAMS.contains(&asked.name);
-        let method = Method { message_bytes: limits::PEER_MESSAGE_BYTES, streams };
+        let decoded = Shape::of_request(SERVICE_NAME, asked.name);
+        let decoded = decoded.map(|shape| (shape, limits::PEER_DECODED_BYTES));
+        let method = Method { message_bytes: limits::PEER_MESSAGE_BYTES, streams, decoded };
         Reply::to(&self.inbound, request, method, Some(arrival), |request| self.service.clone().call(request))
     }
 }

@@ -4,6 +4,8 @@
 //! request counts as its window from when it has to be waited for until its body has ended. tonic's decoder holds a message until it is whole, and
 //! allocates what was announced; so the body that it reads ([`Received`]) follows the lengths that gRPC puts before each
 //! message, and hands nothing on of one that there is no memory for. Meanwhile it is not read, and its window closes.
+//! What the message is once it is decoded can be many times as much, so its bytes are looked through as they come
+//! ([`Decoded`]): the last of them are handed on when there is memory for that, too, and none behind what is too much.
 //! The window of a connection is that of all its streams, so a message that waits holds up none that need not.
 //!
 //! A message is bounded in time, too, from its first byte to its last.
@@ -14,11 +16,11 @@ mod stalled;
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll, ready},
 };
 
-use basalt_proto::v1::ErrorReason;
+use basalt_proto::{shapes::Shape, v1::ErrorReason};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
@@ -29,6 +31,7 @@ use self::{
     stalled::Window,
 };
 use crate::{
+    decoded::Decoded,
     limits,
     status::RequestError,
     trace::{Entered, Trace},
@@ -41,6 +44,8 @@ pub(super) struct Method {
     pub(super) message_bytes: usize,
     /// The request is a stream of messages.
     pub(super) streams: bool,
+    /// What a message is, and what it may take once it is decoded; `None`: it is little by its length.
+    pub(super) decoded: Option<(&'static Shape, u64)>,
 }
 
 impl Connection {
@@ -60,6 +65,7 @@ impl Connection {
             window,
             receipt: Arc::clone(&receipt),
             state: State::BETWEEN,
+            decoded: None,
             unread: Bytes::new(),
             waiting: None,
             due: Some(Instant::now() + limits::MESSAGE_TIMEOUT),
@@ -72,8 +78,8 @@ impl Connection {
 /// What has become of a request's body.
 #[derive(Debug, Default)]
 pub(super) struct Receipt {
-    /// The memory of the message that was read last.
-    message: Mutex<Option<Held>>,
+    /// The memory of the message that was read last: of its bytes, and of what they are decoded to.
+    message: Mutex<Vec<Held>>,
     refused: OnceLock<RequestError>,
 }
 
@@ -84,16 +90,20 @@ impl Receipt {
     }
 
     /// The memory of the message: it is dealt with until this is dropped.
-    pub(super) fn take(&self) -> Option<Held> {
-        self.message.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(super) fn take(&self) -> Vec<Held> {
+        std::mem::take(&mut *self.message())
     }
 
     fn has_message(&self) -> bool {
-        self.message.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        !self.message().is_empty()
     }
 
     fn put(&self, held: Held) {
-        *self.message.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        self.message().push(held);
+    }
+
+    fn message(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.message.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,6 +116,8 @@ pub(super) struct Received<B> {
     window: Option<Window>,
     receipt: Arc<Receipt>,
     state: State,
+    /// What the message comes to that is being read.
+    decoded: Option<Decoded>,
     /// Of the last frame, what is not handed on.
     unread: Bytes,
     /// For the memory of the message that begins.
@@ -122,8 +134,10 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Held, RequestError>> + Send>>;
 enum State {
     /// So many bytes of what comes before a message: a flag, and its length.
     Prefix { bytes: [u8; PREFIX], n: usize },
-    /// Within a message, of which so many bytes are left.
-    Message { left: usize },
+    /// Within a message, of which so many bytes are left, behind so many of what comes before it.
+    Message { prefix: usize, left: usize },
+    /// So many bytes are its last.
+    Last(usize),
     /// It ends here.
     Ended,
 }
@@ -137,7 +151,7 @@ impl State {
 
 impl<B> Received<B> {
     /// What can be handed on of a frame, up to the end of a message; nothing while memory is waited for.
-    fn hand_on(&mut self) -> Option<Bytes> {
+    fn hand_on(&mut self) -> Result<Option<Bytes>, RequestError> {
         match &mut self.state {
             State::Prefix { bytes, n } => {
                 let more = self.unread.len().min(PREFIX - *n);
@@ -147,47 +161,87 @@ impl<B> Received<B> {
                 }
                 if *n + more < PREFIX {
                     *n += more;
-                    return Some(self.unread.split_to(more));
+                    return Ok(Some(self.unread.split_to(more)));
                 }
-                let [_, length @ ..] = *bytes;
-                let (length, before) = (u32::from_be_bytes(length) as usize, *n);
-                if length > self.method.message_bytes {
-                    // The decoder says so, and what comes after it is not looked at.
-                    self.state = State::Ended;
-                    return Some(std::mem::take(&mut self.unread));
-                }
-                self.state = State::Message { left: PREFIX - before + length };
-                if length > limits::FRAME_BYTES as usize {
-                    let bytes = limits::MESSAGE_COPIES * length as u64;
-                    match self.connection.try_message(bytes) {
-                        Some(held) => self.receipt.put(held),
-                        None => self.waiting = Some(self.wait_for(bytes)),
-                    }
-                }
-                None
+                let ([compressed, length @ ..], before) = (*bytes, *n);
+                self.begin(u32::from_be_bytes(length) as usize, compressed != 0, PREFIX - before)
             }
-            State::Message { left } => {
-                let bytes = self.unread.split_to(self.unread.len().min(*left));
-                *left -= bytes.len();
-                if *left == 0 {
-                    self.state = State::BETWEEN;
-                    self.goes_on();
-                    // Whoever sends one message ends the request after it.
-                    self.due = (!self.method.streams).then(|| Instant::now() + limits::MESSAGE_TIMEOUT);
+            State::Message { prefix, left } => {
+                let n = self.unread.len().min(*prefix + *left);
+                if let Some(decoded) = &mut self.decoded {
+                    decoded.read(&self.unread[*prefix..n])?;
                 }
-                Some(bytes)
+                if n < *prefix + *left {
+                    *left -= n - *prefix;
+                    *prefix = 0;
+                    return Ok(Some(self.unread.split_to(n)));
+                }
+                self.state = State::Last(n);
+                self.count_decoded();
+                Ok(None)
             }
-            State::Ended => Some(std::mem::take(&mut self.unread)),
+            State::Last(n) => {
+                let bytes = self.unread.split_to(*n);
+                self.state = State::BETWEEN;
+                self.goes_on();
+                // Whoever sends one message ends the request after it.
+                self.due = (!self.method.streams).then(|| Instant::now() + limits::MESSAGE_TIMEOUT);
+                Ok(Some(bytes))
+            }
+            State::Ended => Ok(Some(std::mem::take(&mut self.unread))),
         }
     }
 
-    /// Waits for the memory of a message; meanwhile the window fills.
-    fn wait_for(&mut self, bytes: u64) -> Waiting {
-        let connection = Arc::clone(&self.connection);
+    /// A message of so many bytes begins; so many of what comes before it are not handed on yet.
+    fn begin(
+        &mut self,
+        length: usize,
+        is_compressed: bool,
+        prefix: usize,
+    ) -> Result<Option<Bytes>, RequestError> {
+        if length > self.method.message_bytes {
+            // The decoder says so, and what comes after it is not looked at.
+            self.state = State::Ended;
+            return Ok(Some(std::mem::take(&mut self.unread)));
+        }
+        self.state = State::Message { prefix, left: length };
+        // One that is compressed the decoder does not take.
+        let decoded = self.method.decoded.filter(|_| !is_compressed);
+        self.decoded = decoded.map(|(shape, most)| Decoded::new(shape, length, most));
+        if length > limits::FRAME_BYTES as usize {
+            let bytes = limits::MESSAGE_COPIES * length as u64;
+            match self.connection.try_message(bytes) {
+                Some(held) => self.receipt.put(held),
+                None => self.waiting = Some(self.wait_for(Arc::clone(&self.connection).message(bytes))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Counts what a message is decoded to, where that is more than what is counted by its length.
+    fn count_decoded(&mut self) {
+        let Some(decoded) = self.decoded.take() else { return };
+        let length = decoded.length() as u64;
+        let by_length =
+            if length > limits::FRAME_BYTES.into() { (limits::MESSAGE_COPIES - 1) * length } else { 0 };
+        let more = decoded.bytes().saturating_sub(by_length.max(limits::UNCOUNTED_DECODED_BYTES));
+        if more > 0 {
+            match self.connection.try_decoded(more) {
+                Some(held) => self.receipt.put(held),
+                None => self.waiting = Some(self.wait_for(Arc::clone(&self.connection).decoded(more))),
+            }
+        }
+    }
+
+    /// Waits for memory; meanwhile the window fills.
+    fn wait_for(
+        &mut self,
+        memory: impl Future<Output = Result<Held, RequestError>> + Send + 'static,
+    ) -> Waiting {
         match self.count_window() {
             Ok(window) => {
                 window.go_on();
-                Box::pin(connection.message(bytes))
+                Box::pin(memory)
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
@@ -269,8 +323,9 @@ where
             }
             if !me.unread.is_empty() {
                 match me.hand_on() {
-                    Some(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                    None => continue,
+                    Ok(Some(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    Ok(None) => continue,
+                    Err(error) => return me.refuse(error),
                 }
             }
             if matches!(me.state, State::Ended) {
@@ -324,7 +379,7 @@ impl<B> Drop for Received<B> {
 /// The body of an answer, and the message that it answers.
 pub(super) struct Answering<B> {
     pub(super) inner: B,
-    pub(super) _message: Held,
+    pub(super) _message: Vec<Held>,
     /// The request, which is entered while this is polled.
     pub(super) trace: Option<Arc<Trace>>,
 }

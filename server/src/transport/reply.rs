@@ -98,9 +98,8 @@ impl Future for Reply {
             response = response.map(|body| Body::new(Paced::new(body, Some(pace))));
         }
         // What the message asks for may be held until the answer has ended.
-        if !self.streams
-            && let Some(message) = receipt.take()
-        {
+        let message = if self.streams { Vec::new() } else { receipt.take() };
+        if !message.is_empty() {
             let trace = self.trace.take();
             response = response.map(|inner| Body::new(Answering { inner, _message: message, trace }));
         }

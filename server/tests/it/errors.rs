@@ -234,3 +234,55 @@ async fn writes_that_fall_silent_make_room() {
     assert_eq!((told, committed), (1, limits::WRITES as u64 - 1));
     assert_eq!(server.rows("t").await, 2 + committed);
 }
+
+/// Messages of millions of empty ones are refused before anything is made of them, and the longest honest ones are not.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_are_refused_by_what_they_are_decoded_to() {
+    let server = Server::start().await;
+    server.numbers("t", 0..1000).await;
+    let table = || "t".to_owned();
+    let exhausted = |outcome: Result<(), Status>| {
+        let status = outcome.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        assert_eq!(told(&status).1, "MESSAGE_TOO_LARGE", "{status}");
+        assert!(status.message().contains("decoded"), "{status}");
+    };
+    let n = 2_000_000;
+    let and = filter::Kind::And(pb::And { filters: vec![pb::Filter::default(); n] });
+    let filter = || Some(pb::Filter { kind: Some(and.clone()) });
+    let mut queries = server.queries().max_encoding_message_size(usize::MAX);
+    let select = vec![pb::SelectItem::default(); n];
+    exhausted(
+        server.query(pb::QueryRequest { table: table(), select, ..Default::default() }).await.map(drop),
+    );
+    let query = pb::QueryRequest { table: table(), filter: filter(), ..Default::default() };
+    exhausted(server.query(query.clone()).await.map(drop));
+    let explain = pb::ExplainRequest { query: Some(query), analyze: false };
+    exhausted(queries.explain(explain).await.map(drop));
+    let select = pb::SelectRequest { table: table(), filter: filter(), ..Default::default() };
+    exhausted(queries.select(select).await.map(drop));
+    let mut ingest = IngestServiceClient::new(server.channel().await);
+    exhausted(ingest.delete(pb::DeleteRequest { table: table(), filter: filter() }).await.map(drop));
+    let schema = Some(pb::Schema { fields: vec![pb::Field::default(); n] });
+    let create = pb::CreateTableRequest { name: "u".into(), schema, ..Default::default() };
+    exhausted(server.catalog().create_table(create).await.map(drop));
+    let columns = pb::RecordBatch { rows: 1, columns: vec![pb::Column::default(); n] };
+    let rows = Some(pb::batch::Rows::Columns(columns));
+    let batch_of = pb::write_request::Kind::Batch(pb::Batch { sequence: 1, rows });
+    let (_, outcome) = server.write(vec![open("t"), batch_of]).await;
+    exhausted(outcome);
+
+    // As many values as a list may have, in several lists, with a set of keys.
+    let value = |n: i64| pb::Value { kind: Some(pb::value::Kind::Int(n)) };
+    let list = |from: i64| {
+        let values = (from..from + 65_536).map(value).collect();
+        let expr = Some(pb::Expr { kind: Some(pb::expr::Kind::Column("a".into())) });
+        pb::Filter { kind: Some(filter::Kind::In(pb::In { expr, values })) }
+    };
+    let keys = server.client.query("t").select_keys("a").await.unwrap();
+    let in_keys = server.client.query("t").filter(col("a").in_keys(&keys)).request().filter.clone().unwrap();
+    let filters = (0..7).map(|i| list(i * 100)).chain([in_keys]).collect();
+    let both = pb::Filter { kind: Some(filter::Kind::And(pb::And { filters })) };
+    let query = pb::QueryRequest { table: table(), filter: Some(both), ..Default::default() };
+    assert!(server.query(query).await.unwrap().len() >= 2);
+}

@@ -30,10 +30,13 @@ mod freshness;
 mod full_fragments;
 mod golden;
 mod half_sent;
+mod hangup;
 mod http;
 mod ingest;
 mod lifecycle;
 mod loads;
+#[cfg(feature = "sql")]
+mod logs;
 mod panics;
 mod pinned;
 mod query;

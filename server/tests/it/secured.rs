@@ -25,7 +25,7 @@ fn batch(name: &str, values: impl IntoIterator<Item = i64>) -> RecordBatch {
 }
 
 /// TLS of a client that believes an authority.
-async fn tls(ca: &Path, stream: TcpStream) -> TlsStream<TcpStream> {
+pub(crate) async fn tls(ca: &Path, stream: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -15,6 +15,7 @@ mod nodes;
 mod postgres;
 mod promises;
 mod running;
+mod seen;
 mod sideways;
 mod spills;
 mod types;

@@ -40,7 +40,7 @@ use crate::{
     command::Description,
     engine::{Request, Shared},
     error::Result,
-    views::Views,
+    views::{self, Views},
 };
 
 /// The database's name, whichever a client has asked for.
@@ -49,6 +49,9 @@ pub const DATABASE: &str = "basalt";
 pub const SCHEMA: &str = "public";
 /// Whose they are.
 pub const OWNER: &str = "basalt";
+
+/// The tables that show what views are.
+const TEXTS_OF_VIEWS: [&str; 2] = ["pg_catalog.pg_views", "information_schema.views"];
 
 /// How the table behind a name of a statement is called in it, where it is one of these.
 pub(crate) fn is_system(name: &str) -> bool {
@@ -176,8 +179,18 @@ pub(crate) async fn providers(
     let numbers = Numbers::new(&all);
     let client = request.catalog.client();
     let user = client.as_ref().map(|client| client.user.as_str());
-    let known =
-        rows::Known { tables: known, views, pinned: &pinned, of_views: &of_views, numbers: &numbers, user };
+    let reads_texts = named.iter().any(|table| TEXTS_OF_VIEWS.contains(&table.name));
+    let texts =
+        if reads_texts { views::shown(views, known, &*request.catalog) } else { views::Texts::default() };
+    let known = rows::Known {
+        tables: known,
+        views,
+        texts: &texts,
+        pinned: &pinned,
+        of_views: &of_views,
+        numbers: &numbers,
+        user,
+    };
     let mut providers = BTreeMap::new();
     for table in named {
         let rows = match ServerTable::of(table) {

@@ -11,7 +11,10 @@ use super::{
     tables::{self, Row, Value, Virtual},
     types::{PostgresType, TYPES, postgres_type},
 };
-use crate::{catalog::Table, views::Views};
+use crate::{
+    catalog::Table,
+    views::{Texts, Views},
+};
 
 /// Numbers of what there is one of.
 const OWNER_NUMBER: i64 = 10;
@@ -24,6 +27,8 @@ const SCHEMAS: [(&str, i64); 3] = [("pg_catalog", 11), (SCHEMA, 2200), ("informa
 pub(super) struct Known<'a> {
     pub(super) tables: &'a [String],
     pub(super) views: &'a Views,
+    /// Their texts, where the statement reads them.
+    pub(super) texts: &'a Texts,
     pub(super) of_views: &'a HashMap<String, Schema>,
     pub(super) pinned: &'a HashMap<String, Arc<dyn Table>>,
     pub(super) numbers: &'a Numbers,
@@ -131,9 +136,11 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
             .filter(|table| table.schema != SCHEMA || !table.is_view)
             .map(pg_table)
             .collect(),
-        "pg_catalog.pg_views" => known.views.iter().map(|(name, sql)| pg_view(name, sql)).collect(),
+        "pg_catalog.pg_views" => {
+            known.texts.iter().map(|(name, sql)| pg_view(name, sql.as_deref())).collect()
+        }
         "information_schema.views" => {
-            known.views.iter().map(|(name, sql)| information_view(name, sql)).collect()
+            known.texts.iter().map(|(name, sql)| information_view(name, sql.as_deref())).collect()
         }
         "information_schema.schemata" => SCHEMAS
             .iter()
@@ -313,25 +320,21 @@ fn pg_table(table: &Of<'_>) -> Row {
     row
 }
 
-fn pg_view(name: &str, sql: &str) -> Row {
-    vec![
-        ("schemaname", SCHEMA.into()),
-        ("viewname", name.into()),
-        ("viewowner", OWNER.into()),
-        ("definition", sql.into()),
-    ]
+fn pg_view(name: &str, sql: Option<&str>) -> Row {
+    let row = [("schemaname", SCHEMA.into()), ("viewname", name.into()), ("viewowner", OWNER.into())];
+    row.into_iter().chain(sql.map(|sql| ("definition", sql.into()))).collect()
 }
 
-fn information_view(name: &str, sql: &str) -> Row {
-    vec![
+fn information_view(name: &str, sql: Option<&str>) -> Row {
+    let row = [
         ("table_catalog", DATABASE.into()),
         ("table_schema", SCHEMA.into()),
         ("table_name", name.into()),
-        ("view_definition", sql.into()),
         ("check_option", "NONE".into()),
         ("is_updatable", "NO".into()),
         ("is_insertable_into", "NO".into()),
-    ]
+    ];
+    row.into_iter().chain(sql.map(|sql| ("view_definition", sql.into()))).collect()
 }
 
 fn information_table(table: &Of<'_>) -> Row {

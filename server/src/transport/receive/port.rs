@@ -141,7 +141,7 @@ impl Connection {
         let permit = Arc::clone(requests).try_acquire_many_owned(kib(bytes)).map_err(|_| no_memory())?;
         let mut reservation = memory.reserve(kinds.requests);
         reservation.set(bytes).map_err(RequestError::retryable)?;
-        Ok(Held { _permits: (permit, None), _reservation: reservation })
+        Ok(Held { _permits: [Some(permit), None], _reservation: reservation })
     }
 
     /// The memory of a message, if there is enough and nobody waits for it.
@@ -151,7 +151,22 @@ impl Connection {
         let all = Arc::clone(messages).try_acquire_many_owned(kib(bytes)).ok()?;
         let mut reservation = memory.reserve(kinds.messages);
         reservation.set(bytes).ok()?;
-        Some(Held { _permits: (own, Some(all)), _reservation: reservation })
+        Some(Held { _permits: [Some(own), Some(all)], _reservation: reservation })
+    }
+
+    /// The memory of what a message is decoded to, beyond what is counted by its length, if there is so much.
+    pub(super) fn try_decoded(&self, bytes: u64) -> Option<Held> {
+        let mut reservation = self.port.memory.reserve(self.port.kinds.messages);
+        reservation.set(bytes).ok()?;
+        Some(Held { _permits: [None, None], _reservation: reservation })
+    }
+
+    /// Waits for that memory. It comes from the pool alone: whoever waited for what is kept for messages, and has some of
+    /// it, would wait for another who does the same.
+    pub(super) async fn decoded(self: Arc<Self>, bytes: u64) -> Result<Held, RequestError> {
+        let mut reservation = self.port.memory.reserve(self.port.kinds.messages);
+        reservation.set_by(bytes, Instant::now() + limits::MESSAGE_WAIT).await?;
+        Ok(Held { _permits: [None, None], _reservation: reservation })
     }
 
     /// Waits for the memory of a message: behind the others of its connection, then behind those of other connections, of
@@ -177,7 +192,7 @@ impl Connection {
         };
         let mut reservation = memory.reserve(kinds.messages);
         reservation.set_by(bytes, until).await?;
-        Ok(Held { _permits: (own, Some(all)), _reservation: reservation })
+        Ok(Held { _permits: [Some(own), Some(all)], _reservation: reservation })
     }
 }
 
@@ -199,6 +214,6 @@ fn kib(bytes: u64) -> u32 {
 /// Memory of a request or of a message.
 #[derive(Debug)]
 pub(in super::super) struct Held {
-    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+    _permits: [Option<OwnedSemaphorePermit>; 2],
     _reservation: Reservation,
 }

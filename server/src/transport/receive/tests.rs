@@ -8,8 +8,8 @@ use tonic::Code;
 use super::*;
 use crate::memory::{Consumer, MemoryPool};
 
-const UNARY: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: false };
-const STREAM: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: true };
+const UNARY: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: false, decoded: None };
+const STREAM: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: true, decoded: None };
 const MIB: u64 = 1 << 20;
 /// Bytes of a message that counts by itself.
 const LARGE: usize = 1 << 20;
@@ -135,6 +135,78 @@ async fn what_is_announced_is_counted_until_it_is_dealt_with() {
     assert_eq!(memory.used(Consumer::Messages), 0);
     drop((connection, port));
     assert_eq!(memory.used(Consumer::Connections), 0);
+}
+
+fn asked() -> Method {
+    let shape = Shape::of_request("basalt.v1.SqlService", "Query").unwrap();
+    Method { decoded: Some((shape, limits::DECODED_BYTES)), ..UNARY }
+}
+
+/// Statements with parameters, each of which is empty and becomes something: so many of them.
+fn parameters(n: usize) -> Vec<u8> {
+    [prefix(2 * n), [0x12, 0].repeat(n)].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_message_is_decoded_to_is_counted_before_its_last_bytes_are_handed_on() {
+    let (memory, port) = clients(256 * MIB);
+    let connection = port.connect().unwrap();
+    let n = 500_000;
+    let decoded = (n * size_of::<basalt_proto::v1::Value>()) as u64;
+    let mut first = request(&connection, asked());
+    let message = parameters(n);
+    message.chunks(100_000).for_each(|frame| first.send(frame));
+    let mut had = 0;
+    while had < message.len() {
+        had += first.now().unwrap().len();
+    }
+    let used = memory.used(Consumer::Messages);
+    assert!(used > decoded && used < decoded + 3 * MIB, "{used} for {decoded}");
+    let held = first.receipt.take();
+    drop(first);
+    assert_eq!(memory.used(Consumer::Messages), used);
+    drop(held);
+    assert_eq!(memory.used(Consumer::Messages), 0);
+
+    // Where there is no memory its last bytes wait, and it is refused in the end.
+    let mut tables = memory.reserve(Consumer::Tables);
+    tables.set(254 * MIB).unwrap();
+    let mut second = request(&connection, asked());
+    second.send(message.clone());
+    assert!(second.now().is_none());
+    tables.set(200 * MIB).unwrap();
+    assert_eq!(second.now().unwrap().len(), message.len());
+    drop(second);
+    tables.set(254 * MIB).unwrap();
+    let mut third = request(&connection, asked());
+    third.send(message);
+    let start = Instant::now();
+    let status = third.refused().await;
+    assert_eq!(start.elapsed().as_secs(), limits::MESSAGE_WAIT.as_secs());
+    assert_eq!(RequestError::of_reading(&status).unwrap().reason(), "MEMORY_LIMIT");
+    assert_eq!(memory.used(Consumer::Messages), 0);
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_much_is_refused_where_that_is_seen() {
+    let (memory, port) = clients(1024 * MIB);
+    let connection = port.connect().unwrap();
+    let mut request = request(&connection, asked());
+    let message = parameters(2_000_000);
+    let (mut sent, mut handed_on) = (0, 0);
+    let status = loop {
+        request.send(&message[sent..sent + 16_000]);
+        sent += 16_000;
+        match request.next().await.unwrap() {
+            Ok(bytes) => handed_on += bytes.len(),
+            Err(status) => break status,
+        }
+    };
+    let error = RequestError::of_reading(&status).unwrap();
+    assert_eq!((status.code(), error.reason()), (Code::ResourceExhausted, "MESSAGE_TOO_LARGE"));
+    assert!(handed_on < message.len() / 2 + message.len() / 4, "{handed_on}");
+    assert_eq!(memory.used(Consumer::Messages), 0);
+    assert!(request.next().await.is_none());
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Clusters of several nodes: the answers of one server, whoever is asked and whoever fails.
 
+mod callers;
 mod encrypted;
 pub(crate) mod nodes;
 mod proxy;

@@ -14,14 +14,14 @@ use tokio::{
 use crate::nodes::{command, ready};
 
 /// A server that runs until it is stopped.
-pub(super) struct Server {
-    pub(super) grpc: String,
-    pub(super) address: String,
-    pub(super) stop: oneshot::Sender<()>,
-    pub(super) running: JoinHandle<()>,
+pub(crate) struct Server {
+    pub(crate) grpc: String,
+    pub(crate) address: String,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) running: JoinHandle<()>,
 }
 
-pub(super) async fn serve(change: impl FnOnce(&mut Config)) -> Server {
+pub(crate) async fn serve(change: impl FnOnce(&mut Config)) -> Server {
     let mut config = Config { threads: 2, store: "memory:".to_owned(), ..Config::default() };
     change(&mut config);
     let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -39,7 +39,7 @@ pub(super) async fn serve(change: impl FnOnce(&mut Config)) -> Server {
 }
 
 /// With a table `t` of a thousand rows: `key`, and `text`, of which every tenth is NULL.
-pub(super) async fn filled(change: impl FnOnce(&mut Config)) -> Server {
+pub(crate) async fn filled(change: impl FnOnce(&mut Config)) -> Server {
     let server = serve(change).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
@@ -51,33 +51,33 @@ pub(super) async fn filled(change: impl FnOnce(&mut Config)) -> Server {
 }
 
 /// A message of the server.
-pub(super) type Message = (u8, Vec<u8>);
+pub(crate) type Message = (u8, Vec<u8>);
 
 /// A client that knows the form of messages alone.
-pub(super) struct Client {
-    pub(super) stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     /// By which its statement is cancelled.
-    pub(super) key: Vec<u8>,
-    pub(super) settings: BTreeMap<String, String>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) settings: BTreeMap<String, String>,
 }
 
-pub(super) fn text(text: &str) -> Vec<u8> {
+pub(crate) fn text(text: &str) -> Vec<u8> {
     [text.as_bytes(), b"\0"].concat()
 }
 
-pub(super) fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
     [&[tag][..], &length, body].concat()
 }
 
-pub(super) fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     let parameters: Vec<u8> =
         parameters.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
     let body = [&196_608_u32.to_be_bytes()[..], &parameters, b"\0"].concat();
     [&u32::try_from(body.len() + 4).unwrap().to_be_bytes()[..], &body].concat()
 }
 
-pub(super) async fn message(stream: &mut TcpStream) -> Option<Message> {
+pub(crate) async fn message(stream: &mut TcpStream) -> Option<Message> {
     let mut head = [0; 5];
     stream.read_exact(&mut head).await.ok()?;
     let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4;
@@ -87,13 +87,13 @@ pub(super) async fn message(stream: &mut TcpStream) -> Option<Message> {
 }
 
 /// The fields of an error.
-pub(super) fn fields(body: &[u8]) -> BTreeMap<char, String> {
+pub(crate) fn fields(body: &[u8]) -> BTreeMap<char, String> {
     let fields = body.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     fields.map(|field| (char::from(field[0]), String::from_utf8(field[1..].to_vec()).unwrap())).collect()
 }
 
 /// What a client sees of an answer: types of messages, with what is of note in them.
-pub(super) fn shown((tag, body): &Message) -> String {
+pub(crate) fn shown((tag, body): &Message) -> String {
     match tag {
         b'C' => format!("C {}", String::from_utf8_lossy(&body[..body.len() - 1])),
         b'E' => format!("E {}", fields(body)[&'C']),
@@ -118,7 +118,7 @@ pub(super) fn shown((tag, body): &Message) -> String {
     }
 }
 
-pub(super) fn values(body: &[u8]) -> Vec<Option<Vec<u8>>> {
+pub(crate) fn values(body: &[u8]) -> Vec<Option<Vec<u8>>> {
     let (mut rest, mut values) = (&body[2..], Vec::new());
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = i32::from_be_bytes(*length);
@@ -130,7 +130,7 @@ pub(super) fn values(body: &[u8]) -> Vec<Option<Vec<u8>>> {
 }
 
 /// Names and numbers of the types of columns.
-pub(super) fn columns(body: &[u8]) -> Vec<(String, u32)> {
+pub(crate) fn columns(body: &[u8]) -> Vec<(String, u32)> {
     let (mut rest, mut columns) = (&body[2..], Vec::new());
     while let Some(end) = rest.iter().position(|byte| *byte == 0) {
         let name = String::from_utf8(rest[..end].to_vec()).unwrap();
@@ -142,11 +142,11 @@ pub(super) fn columns(body: &[u8]) -> Vec<(String, u32)> {
 }
 
 impl Client {
-    pub(super) async fn connect(server: &Server) -> Self {
+    pub(crate) async fn connect(server: &Server) -> Self {
         Self::try_connect(server, &[("user", "me")]).await.unwrap_or_else(|error| panic!("{error:?}"))
     }
 
-    pub(super) async fn try_connect(
+    pub(crate) async fn try_connect(
         server: &Server,
         parameters: &[(&str, &str)],
     ) -> Result<Self, BTreeMap<char, String>> {
@@ -170,12 +170,12 @@ impl Client {
         }
     }
 
-    pub(super) async fn send(&mut self, tag: u8, body: &[u8]) {
+    pub(crate) async fn send(&mut self, tag: u8, body: &[u8]) {
         self.stream.write_all(&framed(tag, body)).await.unwrap();
     }
 
     /// The messages until the server is ready.
-    pub(super) async fn answer(&mut self) -> Vec<Message> {
+    pub(crate) async fn answer(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
             let next = timeout(Duration::from_secs(60), message(&mut self.stream)).await.unwrap();
@@ -186,23 +186,23 @@ impl Client {
         }
     }
 
-    pub(super) async fn shown(&mut self) -> Vec<String> {
+    pub(crate) async fn shown(&mut self) -> Vec<String> {
         self.answer().await.iter().map(shown).collect()
     }
 
-    pub(super) async fn query(&mut self, sql: &str) -> Vec<String> {
+    pub(crate) async fn query(&mut self, sql: &str) -> Vec<String> {
         self.send(b'Q', &text(sql)).await;
         self.shown().await
     }
 
-    pub(super) async fn parse(&mut self, name: &str, sql: &str, types: &[u32]) {
+    pub(crate) async fn parse(&mut self, name: &str, sql: &str, types: &[u32]) {
         let oids: Vec<u8> = types.iter().flat_map(|oid| oid.to_be_bytes()).collect();
         let count = u16::try_from(types.len()).unwrap().to_be_bytes();
         self.send(b'P', &[text(name), text(sql), count.to_vec(), oids].concat()).await;
     }
 
     /// All parameters, and all results, in one format.
-    pub(super) async fn bind(
+    pub(crate) async fn bind(
         &mut self,
         portal: &str,
         statement: &str,
@@ -220,11 +220,11 @@ impl Client {
         self.send(b'B', &body).await;
     }
 
-    pub(super) async fn execute(&mut self, portal: &str, rows: u32) {
+    pub(crate) async fn execute(&mut self, portal: &str, rows: u32) {
         self.send(b'E', &[text(portal), rows.to_be_bytes().to_vec()].concat()).await;
     }
 
-    pub(super) async fn cancel(&self, server: &Server, key: &[u8]) {
+    pub(crate) async fn cancel(&self, server: &Server, key: &[u8]) {
         let mut stream = TcpStream::connect(&server.address).await.unwrap();
         let body = [&80_877_102_u32.to_be_bytes()[..], key].concat();
         let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
