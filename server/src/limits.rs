@@ -3,11 +3,13 @@
 //! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
 
 mod secrets;
+mod tables;
 mod turns;
 
 use std::time::Duration;
 
 pub use secrets::*;
+pub use tables::*;
 pub use turns::*;
 
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
@@ -23,8 +25,6 @@ pub const UNCOUNTED_DECODED_BYTES: u64 = 64 << 10;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
-/// Tables with columns from before that are kept to read older versions by, of all tables together.
-pub const OTHER_COLUMNS: usize = 64;
 /// Addresses of rows that a statement takes away which are gathered before they are put into a set.
 pub const ADDRESSES_AT_ONCE: usize = 1 << 18;
 /// Bytes of one message of the health and reflection services, which ask by a name.
@@ -143,18 +143,6 @@ pub const HTTP_BATCH_ROWS: usize = 8192;
 pub const HTTP_BATCH_VALUES: usize = 1 << 18;
 /// Bytes of the first line of CSV.
 pub const CSV_HEADER_BYTES: usize = 256 << 10;
-/// Tables that keys have made of late, and may take back as long as they are empty.
-pub const MADE_TABLES: usize = 1024;
-/// How long the versions of a table that was dropped or replaced can be read by what had begun with them.
-pub const PARTING: Duration = Duration::from_secs(60);
-/// How many of these are kept.
-pub const PARTING_TABLES: usize = 256;
-/// How often it is looked whether files are still written for a table that is given up, and the pause between two looks.
-pub const DISCARD_LOOKS: usize = 200;
-/// See [`DISCARD_LOOKS`].
-pub const DISCARD_LOOK: Duration = Duration::from_millis(50);
-/// Tables that one transaction makes or drops.
-pub const TRANSACTION_TABLES: usize = 256;
 /// Bytes of a message of an Arrow stream, and as many of its header.
 pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
 /// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.
@@ -424,8 +412,6 @@ pub const SMALL_WRITE_ROWS: usize = 1 << 16;
 pub const COMMIT_ATTEMPTS: usize = 32;
 /// Data files that are written at once: each holds its rows as arrays, and compressed.
 pub const FILE_WRITES: usize = 4;
-/// Older versions of a table that were made again from its log and are kept for the next who reads them, for some seconds.
-pub const REBUILT_VERSIONS: usize = 8;
 /// Turns of the clock that an item of the cache gets at most when it is read.
 pub const CACHE_TURNS: u8 = 4;
 /// An item gets one more turn for so many nanoseconds that reading a byte of it takes.
@@ -532,9 +518,6 @@ pub const LONGEST_PACE: Duration = Duration::from_millis(250);
 pub const FILES_PATIENCE: Duration = Duration::from_secs(5);
 /// See [`FILES_PATIENCE`].
 pub const FILES_PAUSE: Duration = Duration::from_millis(50);
-/// How long one turn of the work in the background on a table may take: merging, a checkpoint, removing files. What is
-/// not done by then is begun again.
-pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How soon a table that cannot be read is tried again, and how often at most, twice as late each time.
 pub const DAMAGED_PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5 * 60));
 /// How often an attached table that could not be loaded is tried again at least: its own writer may mend it soon.
@@ -546,10 +529,6 @@ pub const VERIFY_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const VERIFY_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// Damages that one answer tells of; the others follow on the next page.
 pub const DAMAGE_PAGE: usize = 256;
-/// Damaged tables that a list of tables names.
-pub const DAMAGED_TABLES: usize = 100;
-/// How often what is too old to be read is freed.
-pub const EXPIRE_INTERVAL: Duration = Duration::from_secs(60);
 /// Fragments whose rows have as many bits, in steps of [`TIER_BITS`], are of one size; this many are merged.
 pub const TIER_FRAGMENTS: usize = 8;
 /// See [`TIER_FRAGMENTS`].

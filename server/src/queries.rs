@@ -380,7 +380,7 @@ mod tests {
     /// Whoever has asked another node is known by the key that he has shown there, and by nothing else.
     #[tokio::test]
     async fn whoever_asks_another_node_may_do_what_that_node_says() {
-        let queries = Queries::new(0xa1, Duration::ZERO, false);
+        let queries = Queries::new(0xa1, Duration::ZERO);
         let (caller, control) = (Caller::itself(&Access::default()), Control::default());
         let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5));
         let asker = |key: Option<&str>, sees_all, stops_all| {

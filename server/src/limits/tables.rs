@@ -1,0 +1,27 @@
+//! Of tables that come and go.
+
+use std::time::Duration;
+
+/// Tables that keys have made of late, and may take back as long as they are empty.
+pub const MADE_TABLES: usize = 1024;
+/// How long the versions of a table that was dropped or replaced can be read by what had begun with them.
+pub const PARTING: Duration = Duration::from_secs(60);
+/// How many of these are kept.
+pub const PARTING_TABLES: usize = 256;
+/// How often it is looked whether files are still written for a table that is given up, and the pause between two looks.
+pub const DISCARD_LOOKS: usize = 200;
+/// See [`DISCARD_LOOKS`].
+pub const DISCARD_LOOK: Duration = Duration::from_millis(50);
+/// Tables that one transaction makes or drops.
+pub const TRANSACTION_TABLES: usize = 256;
+/// Tables with columns from before that are kept to read older versions by, of all tables together.
+pub const OTHER_COLUMNS: usize = 64;
+/// Older versions of a table that were made again from its log and are kept for the next who reads them, for some seconds.
+pub const REBUILT_VERSIONS: usize = 8;
+/// Damaged tables that a list of tables names.
+pub const DAMAGED_TABLES: usize = 100;
+/// How often what is too old to be read is freed.
+pub const EXPIRE_INTERVAL: Duration = Duration::from_secs(60);
+/// How long one turn of the work in the background on a table may take: merging, a checkpoint, removing files. What is
+/// not done by then is begun again.
+pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
