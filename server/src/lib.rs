@@ -18,6 +18,9 @@ mod drafts;
 mod environment;
 #[cfg(feature = "sql")]
 mod flight;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod http;
 pub mod limits;
 mod logged;

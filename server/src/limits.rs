@@ -145,10 +145,14 @@ pub const HTTP_BATCH_VALUES: usize = 1 << 18;
 pub const CSV_HEADER_BYTES: usize = 256 << 10;
 /// Bytes of a message of an Arrow stream, and as many of its header.
 pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
+/// How deep lines of JSON may nest.
+pub const JSON_DEPTH: usize = 128;
 /// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.
 pub const HTTP_PARQUET_BYTES: usize = 256 << 20;
 /// Bytes of a row group of such a file, as it says itself.
 pub const PARQUET_READ_BYTES: i64 = 1 << 30;
+/// Bytes of a page of such a file, when it is decompressed.
+pub const PARQUET_PAGE_BYTES: usize = 256 << 20;
 /// Bytes of a row group of a Parquet file that is answered, before it is written.
 pub const PARQUET_GROUP_BYTES: usize = 8 << 20;
 

@@ -76,6 +76,7 @@ mod plan;
 mod plans;
 mod ran;
 mod references;
+mod replaced;
 mod resolve;
 mod scan;
 mod scoped;

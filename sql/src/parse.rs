@@ -42,7 +42,7 @@ use crate::{
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
 
 /// Words of which a text may have a chain.
-const CHAINS: [Keyword; 14] = [
+const CHAINS: [Keyword; 15] = [
     Keyword::AND,
     Keyword::OR,
     Keyword::NOT,
@@ -57,6 +57,7 @@ const CHAINS: [Keyword; 14] = [
     Keyword::INTERSECT,
     Keyword::EXCEPT,
     Keyword::JOIN,
+    Keyword::EXPLAIN,
 ];
 
 /// A text that was cut into tokens.
@@ -325,6 +326,10 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
             Token::Minus => !matches!(before, Token::Comma | Token::LParen),
             // The first cast of a value, which drivers write behind each parameter.
             Token::DoubleColon => !matches!(before, Token::Placeholder(_) | Token::Question),
+            // What stands behind it is parsed before it, and may be another one.
+            Token::Word(word) if word.keyword == Keyword::INTERVAL => {
+                !matches!(before, Token::Comma | Token::LParen)
+            }
             Token::Word(word) => word.quote_style.is_none() && CHAINS.contains(&word.keyword),
             _ => true,
         });

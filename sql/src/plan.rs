@@ -60,6 +60,7 @@ use crate::{
     places::{self, Places},
     plans::{Listed, Pins, Plan},
     references::FuseJoins,
+    replaced::{self, Replaced},
     resolve::{Resolved, cancelled, resolve},
     scan::Scan,
     sets::KeysApart,
@@ -117,6 +118,8 @@ impl Base {
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Bounded>(Arc::clone(function)));
+            } else if replaced::NAMES.contains(&function.name()) {
+                *function = Arc::new(around::<Replaced>(Arc::clone(function)));
             } else if function.name() == timestamps::OF_SECONDS {
                 *function = Arc::new(around::<Seconds>(Arc::clone(function)));
             } else if function.name() == truncated::NAME {

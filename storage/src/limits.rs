@@ -26,6 +26,8 @@ pub(crate) const DATA_BYTES: u64 = 64 << 30;
 pub(crate) const FOOTER_BYTES: u64 = 256 << 20;
 /// Bytes of one column of one row group, compressed or not.
 pub(crate) const CHUNK_BYTES: u64 = 4 << 30;
+/// Bytes of a page of such a column, when it is decompressed.
+pub(crate) const PAGE_BYTES: usize = 1 << 30;
 /// Bytes of one deletion vector.
 pub(crate) const DELETION_VECTOR_BYTES: u64 = 256 << 20;
 /// Fragments of one table: 2^40 rows.

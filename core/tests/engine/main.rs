@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod attributes;
+mod corpus;
 mod damaged;
 mod deletions;
 mod estimates;

@@ -315,7 +315,7 @@ fn the_surroundings_are_asked_by_the_environment_alone() {
             "server/src/long_threads.rs",
             "storage/src/environment.rs",
         ];
-        let folders = ["server/src/demo/", "server/src/simulation/"];
+        let folders = ["server/src/demo/", "server/src/fuzz/", "server/src/simulation/"];
         if !ours || apart.contains(&&*path) || folders.iter().any(|folder| path.starts_with(folder)) {
             continue;
         }
@@ -459,7 +459,7 @@ fn every_limit_stands_in_a_file_of_limits() {
         let server = ["core/src/", "storage/src/", "sql/src/", "server/src/"]
             .iter()
             .any(|folder| path.starts_with(folder));
-        let apart = ["core/src/encoding/", "server/src/demo/", "server/src/simulation/"]
+        let apart = ["core/src/encoding/", "server/src/demo/", "server/src/fuzz/", "server/src/simulation/"]
             .iter()
             .any(|folder| path.starts_with(folder));
         if !server || apart || path.ends_with("/tests.rs") {

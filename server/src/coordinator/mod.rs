@@ -51,6 +51,8 @@ mod remote;
 mod scatter;
 mod steps;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use execute::Waves;
 pub(crate) use execute::execute;
 pub(crate) use explain::explained;
 pub(crate) use find::TablesPeers;

@@ -27,7 +27,7 @@ use crate::limits;
 
 const MAGIC: [u8; 8] = *b"BSLTCOLS";
 /// The version of the format.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 const HEAD: usize = 48;
 const HASH: std::ops::Range<usize> = 40..48;
 const ENTRY: usize = 64;
@@ -39,7 +39,7 @@ const COPIED: usize = 1 << 20;
 
 /// Why a file is not read.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(crate) enum Problem {
     /// There is none.
     Missing,
     /// It is not what was written.
@@ -63,8 +63,8 @@ fn ensure(holds: bool, why: &'static str) -> Result<(), Problem> {
 
 /// Where a column lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) id: u64,
+pub(crate) struct Entry {
+    pub(crate) id: u64,
     offset: u64,
     /// Of values, validity and head.
     lengths: [u64; 3],
@@ -73,7 +73,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Bytes of its parts.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.lengths.iter().sum()
     }
 
@@ -100,7 +100,7 @@ fn index_bytes(key: &str, columns: usize) -> usize {
 
 /// Where a column that is written comes from.
 #[derive(Debug)]
-pub(super) enum Source<'a> {
+pub(crate) enum Source<'a> {
     Memory(ColumnParts),
     /// Another file, from where it is copied as it is; whoever reads it sees whether it is damaged.
     File(&'a Opened, Entry),
@@ -131,7 +131,7 @@ impl Source<'_> {
 
 /// What a file is to hold.
 #[derive(Debug)]
-pub(super) struct Contents<'a> {
+pub(crate) struct Contents<'a> {
     key: &'a str,
     rows: u32,
     columns: Vec<(Entry, Source<'a>)>,
@@ -140,7 +140,7 @@ pub(super) struct Contents<'a> {
 
 impl<'a> Contents<'a> {
     /// `None`: that is more than a file may hold.
-    pub(super) fn new(key: &'a str, rows: u32, columns: Vec<(u64, Source<'a>)>) -> Option<Self> {
+    pub(crate) fn new(key: &'a str, rows: u32, columns: Vec<(u64, Source<'a>)>) -> Option<Self> {
         if key.len() > limits::CACHE_KEY_BYTES || columns.len() > basalt_core::limits::MAX_COLUMNS {
             return None;
         }
@@ -155,7 +155,7 @@ impl<'a> Contents<'a> {
         Some(Self { key, rows, columns: placed, bytes: end })
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -182,7 +182,7 @@ impl<'a> Contents<'a> {
         index
     }
 
-    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let index = self.index();
         out.write_all(&index)?;
         let mut at = index.len() as u64;
@@ -201,14 +201,14 @@ impl<'a> Contents<'a> {
 
 /// A file that is read.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     file: File,
     entries: Vec<Entry>,
 }
 
 impl Opened {
     /// Opens a file, and checks its index.
-    pub(super) fn open(path: &Path, key: &str, rows: u32) -> Result<Self, Problem> {
+    pub(crate) fn open(path: &Path, key: &str, rows: u32) -> Result<Self, Problem> {
         // What is no file may wait for ever when it is opened.
         ensure(fs::symlink_metadata(path)?.is_file(), "it is no file")?;
         let file = File::open(path)?;
@@ -217,11 +217,11 @@ impl Opened {
         Ok(Self { file, entries })
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
@@ -239,7 +239,7 @@ impl Opened {
     }
 
     /// Reads a column.
-    pub(super) fn read(&self, entry: &Entry) -> Result<ColumnParts, Problem> {
+    pub(crate) fn read(&self, entry: &Entry) -> Result<ColumnParts, Problem> {
         let offsets = entry.offsets().ok_or(Problem::Damaged("a length overflows"))?;
         let section = |i: usize| {
             let length =

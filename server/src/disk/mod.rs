@@ -10,7 +10,7 @@
 //! have millions. Files are never changed: columns that are encoded later have a file of their own, up to [`PARTS`],
 //! which are then written again as one.
 
-mod file;
+pub(crate) mod file;
 mod known;
 mod writer;
 

@@ -224,6 +224,8 @@ impl Loading<'_> {
             if is_last { decoder.finish() } else { Ok(()) }
         });
         decoded.await?;
+        // A file that is whole takes more while it is read.
+        self.held.set(self.decoder.held() + bytes)?;
         if let (None, Some(columns)) = (&self.write, self.decoder.columns()) {
             let (table, replace_by) = (self.table.name().to_owned(), self.replace_by.clone());
             let open = pb::Open { table, columns: columns.clone(), replace_by, ..pb::Open::default() };

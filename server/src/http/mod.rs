@@ -12,7 +12,7 @@ mod fetch;
 mod formats;
 mod load;
 mod options;
-mod read;
+pub(crate) mod read;
 mod routes;
 mod sender;
 #[cfg(feature = "sql")]

@@ -5,7 +5,9 @@
 
 mod columns;
 mod csv;
+mod depth;
 mod messages;
+mod parquet_file;
 mod values;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -17,18 +19,18 @@ use axum::body::Body;
 use basalt_core::schema::{Field, Schema};
 use basalt_proto::v1::ErrorReason;
 use hyper::body::{Body as _, Bytes};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     limits, panics,
     status::{RequestError, Result},
 };
-pub(super) use columns::{Start, columns};
+pub(crate) use columns::{Start, columns};
 use csv::{Csv, Scanner};
+use depth::Depth;
 use messages::Messages;
+use parquet_file::ParquetFile;
 use values::values;
 
 /// The next bytes of a body; `None`: it has ended.
@@ -89,7 +91,7 @@ pub(super) const TYPES: [&str; 7] = [
 ];
 
 /// Makes rows of bytes.
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     kind: Kind,
     /// The columns of the table.
     table: Arc<Schema>,
@@ -107,14 +109,14 @@ enum Kind {
     Csv(Box<Csv>),
     Arrow(Messages),
     Parquet(Vec<u8>),
-    /// It is all there.
-    ParquetRows(Box<ParquetRecordBatchReader>),
+    /// It is all there; what it takes while it is read.
+    ParquetRows(Box<ParquetRecordBatchReader>, u64),
     Over,
 }
 
 impl Decoder {
     /// For a body of one of [`TYPES`].
-    pub(super) fn new(media_type: &str, table: &Arc<Schema>) -> Result<Self> {
+    pub(crate) fn new(media_type: &str, table: &Arc<Schema>) -> Result<Self> {
         let mut columns = None;
         let kind = match media_type {
             "text/csv" => Kind::CsvHeader(Vec::new()),
@@ -129,49 +131,50 @@ impl Decoder {
     }
 
     /// The same, where these texts of a CSV are null as well.
-    pub(super) fn with_nulls(self, nulls: Vec<String>) -> Self {
+    pub(crate) fn with_nulls(self, nulls: Vec<String>) -> Self {
         Self { nulls, ..self }
     }
 
     /// One that has nothing left.
-    pub(super) fn over() -> Self {
+    pub(crate) fn over() -> Self {
         let table = Arc::new(Schema::of_answer(Vec::new()));
         Self { kind: Kind::Over, table, columns: None, rows: VecDeque::new(), nulls: Vec::new() }
     }
 
     /// The names of the columns that come, in their order, once they are known.
-    pub(super) fn columns(&self) -> Option<&Vec<String>> {
+    pub(crate) fn columns(&self) -> Option<&Vec<String>> {
         self.columns.as_ref()
     }
 
     /// Bytes that are kept until more come.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         match &self.kind {
             Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
             Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
             Kind::Csv(csv) => csv.held(),
             Kind::Arrow(messages) => messages.unread.len() as u64,
-            _ => 0,
+            Kind::ParquetRows(_, bytes) => *bytes,
+            Kind::Over => 0,
         }
     }
 
     /// Takes bytes in.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         caught(|| self.take_in(bytes))
     }
 
     /// The body has ended.
-    pub(super) fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         caught(|| self.end())
     }
 
     /// The next rows that are there, in the order of the columns.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.rows.pop_front() {
             return Ok(Some(batch));
         }
         match &mut self.kind {
-            Kind::ParquetRows(reader) => caught(|| reader.next().transpose().map_err(unread)),
+            Kind::ParquetRows(reader, _) => caught(|| reader.next().transpose().map_err(unread)),
             _ => Ok(None),
         }
     }
@@ -216,7 +219,7 @@ impl Decoder {
                 file.extend_from_slice(bytes);
                 Ok(())
             }
-            Kind::ParquetRows(_) | Kind::Over => Ok(()),
+            Kind::ParquetRows(..) | Kind::Over => Ok(()),
         }
     }
 
@@ -235,20 +238,10 @@ impl Decoder {
             Kind::Csv(mut csv) => csv.end(&mut self.rows),
             Kind::Arrow(messages) => messages.end(),
             Kind::Parquet(file) => {
-                let file = Bytes::from(file);
-                // What another writer says of Arrow's types is not needed, and need not be right.
-                let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-                let builder =
-                    ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(unread)?;
-                let groups = builder.metadata().row_groups();
-                if groups.iter().any(|group| group.total_byte_size() > limits::PARQUET_READ_BYTES) {
-                    let most = limits::PARQUET_READ_BYTES;
-                    return Err(invalid(format!("a row group of more than {most} bytes")));
-                }
-                self.columns = Some(names(builder.schema()));
-                let rows = batch_rows(builder.schema().fields().len());
-                let reader = builder.with_batch_size(rows).build().map_err(unread)?;
-                self.kind = Kind::ParquetRows(Box::new(reader));
+                let file = ParquetFile::new(Bytes::from(file))?;
+                self.columns = Some(names(file.schema()));
+                let (reader, bytes) = file.rows()?;
+                self.kind = Kind::ParquetRows(Box::new(reader), bytes);
                 Ok(())
             }
             over => {
@@ -321,6 +314,7 @@ struct Lines {
     pending: usize,
     /// Rows before those that the decoder has.
     before: usize,
+    depth: Depth,
 }
 
 impl Lines {
@@ -331,7 +325,8 @@ impl Lines {
             .with_strict_mode(true)
             .with_batch_size(batch_rows(fields.len()));
         let decoder = builder.build_decoder().map_err(unread)?;
-        Ok(Self { decoder, fields, rest: Vec::new(), pending: 0, before: 0 })
+        let (rest, depth) = (Vec::new(), Depth::default());
+        Ok(Self { decoder, fields, rest, pending: 0, before: 0, depth })
     }
 
     fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -357,6 +352,7 @@ impl Lines {
     }
 
     fn lines(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.depth.check(bytes)?;
         while !bytes.is_empty() {
             let taken = self.decoder.decode(bytes).map_err(unread)?;
             self.pending += taken;

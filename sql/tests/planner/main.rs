@@ -357,6 +357,12 @@ async fn what_is_refused_says_why_and_where() {
         format!("SELECT distance FROM flights WHERE {}distance = 100", "distance = 5 OR ".repeat(400));
     assert_eq!(ask(&engine, &tables, &either).await, ["100"]);
     assert_eq!(fails(&engine, &tables, &chain(20_000)).await.0, ErrorKind::FilterTooLarge);
+    // What the parser reads by recursion that nothing ends.
+    for (word, rest) in [("EXPLAIN ", "SELECT 1"), ("EXPLAIN VERBOSE ", "SELECT 1"), ("INTERVAL ", "'1'")] {
+        let select = if word == "INTERVAL " { "SELECT " } else { "" };
+        let sql = format!("{select}{}{rest}", word.repeat(50_000));
+        assert_eq!(fails(&engine, &tables, &sql).await.0, ErrorKind::FilterTooLarge, "{word}");
+    }
     let scans = format!("SELECT 1 FROM flights {}", "UNION ALL SELECT 1 FROM flights ".repeat(80));
     assert_eq!(fails(&engine, &tables, &scans).await.0, ErrorKind::FilterTooLarge);
 }

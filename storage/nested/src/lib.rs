@@ -16,12 +16,15 @@
 //! | map | an object, entries in the map's order; a key that is no text is the text of its JSON |
 //!
 //! [`csv`] splits the records of CSV, for every door through which rows come, and [`guess`] says of which type a column of texts is.
+//! With the feature `parquet`, `parquet` checks files of that format before they are decoded.
 //!
 //! There are no spaces in JSON. What a text takes is bounded: a batch of more than [`MAX_BYTES`] of them is an error, as is a
 //! type that nests deeper than [`MAX_DEPTH`].
 
 pub mod csv;
 pub mod guess;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod texts;
 
 pub use texts::{Misfit, Texts, all_with_seconds, says_infinity, with_seconds};

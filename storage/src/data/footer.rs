@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use basalt_core::invariant::index;
+use basalt_nested::parquet::check_footer;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{
@@ -74,6 +75,7 @@ pub(crate) async fn read(
     let start = start.ok_or_else(|| StorageError::corrupt(place(), "it has become shorter"))?;
     check(&end[start..]).map_err(|why| StorageError::corrupt(place(), why))?;
     let thrift = end.slice(start..end.len() - END);
+    check_footer(&thrift).map_err(|why| StorageError::corrupt(place(), why))?;
     let metadata = catching(store, place(), move || ParquetMetaDataReader::decode_metadata(&thrift)).await?;
     check_fit(&metadata, found).map_err(|why| StorageError::corrupt(place(), why))?;
     Ok(Arc::new(metadata))

@@ -14,15 +14,13 @@ use basalt_core::{
     invariant::{Invariant, index},
     schema::{DataType, Field, Schema},
 };
+use basalt_nested::parquet::Groups;
 use basalt_sip::Sip;
 use bytes::{Buf as _, Bytes};
 use parquet::{
     arrow::{
         ProjectionMask,
-        arrow_reader::{
-            ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-            ParquetRecordBatchReaderBuilder,
-        },
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader},
     },
     errors::ParquetError,
     file::reader::{ChunkReader, Length},
@@ -38,7 +36,7 @@ use super::{
 use crate::{
     deletions,
     error::{Result, StorageError},
-    limits::BATCH_ROWS,
+    limits::{BATCH_ROWS, PAGE_BYTES},
     log::{DataFile, FragmentEntry, TableLog, TableState},
     places,
     store::Store,
@@ -255,13 +253,10 @@ impl DataReader {
         };
         catching(&self.store, self.place(), check).await?;
         let chunks = Chunks { chunks: ranges.into_iter().map(|range| range.start).zip(bytes).collect() };
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
-            .with_projection(self.projection.clone())
-            .with_row_groups(vec![group])
-            .with_offset(rows.start)
-            .with_limit(rows.len())
-            .with_batch_size(BATCH_ROWS);
-        catching(&self.store, self.place(), move || builder.build()).await
+        let groups = Groups::new(chunks, Arc::clone(self.metadata.metadata()), vec![group], PAGE_BYTES);
+        let projection = self.projection.clone();
+        let read = move || groups.read(projection, None, Some(rows), BATCH_ROWS);
+        catching(&self.store, self.place(), read).await
     }
 
     fn to_table(&self, batch: &RecordBatch) -> Result<RecordBatch> {

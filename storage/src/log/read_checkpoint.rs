@@ -1,13 +1,15 @@
 //! Reading the Parquet files of a checkpoint of any writer, and its sidecars: the columns that are needed, by their names.
 
+use std::sync::Arc;
+
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray,
     StructArray,
 };
-
+use basalt_nested::parquet::Groups;
 use parquet::arrow::{
     ProjectionMask,
-    arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
 };
 
 use super::{
@@ -21,7 +23,7 @@ use super::{
 use crate::{
     data::{catching, digest, footer},
     error::Result,
-    limits::{CHECKPOINT_BYTES, CHECKPOINT_ROWS},
+    limits::{CHECKPOINT_BYTES, CHECKPOINT_ROWS, PAGE_BYTES},
     store::Store,
 };
 
@@ -97,10 +99,9 @@ async fn replayed<T: Send + 'static>(
         let schema = metadata.parquet_schema();
         let wanted = |leaf: &usize| is_wanted(&schema.column(*leaf).path().string());
         let projection = ProjectionMask::leaves(schema, (0..schema.num_columns()).filter(wanted));
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
-            .with_projection(projection)
-            .with_batch_size(CHECKPOINT_ROWS)
-            .build()?;
+        let all = (0..metadata.metadata().num_row_groups()).collect();
+        let groups = Groups::new(bytes, Arc::clone(metadata.metadata()), all, PAGE_BYTES);
+        let reader = groups.read(projection, None, None, CHECKPOINT_ROWS)?;
         for batch in reader {
             if let Err(error) = take(&mut replay, actions_of(&batch?)?) {
                 return Ok(Err(error));

@@ -10,6 +10,7 @@
 mod ambiguous;
 mod catalog;
 mod commits;
+mod corpus;
 mod cut;
 mod damage;
 mod data;

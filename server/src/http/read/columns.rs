@@ -3,7 +3,7 @@
 //! Those of CSV and JSON lines may have nulls, and whole numbers have 64 bits: rows that come later, or in another file, are
 //! more of the same, but not all alike.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use arrow_array::{
     Date32Array, TimestampMicrosecondArray,
@@ -18,7 +18,6 @@ use basalt_nested::{
     with_seconds,
 };
 use hyper::body::Bytes;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -28,6 +27,7 @@ use super::{
     csv::{DELIMITER, Scanner},
     invalid,
     messages::Messages,
+    parquet_file::ParquetFile,
     unread,
     values::is_date,
 };
@@ -64,10 +64,7 @@ pub(crate) fn columns(media_type: &str, start: &Start, nulls: &[String]) -> Resu
                 schema.ok_or_else(|| invalid("the body has no Arrow stream"))?.as_ref().clone()
             }
             "application/vnd.apache.parquet" | "application/x-parquet" => {
-                let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-                let file = Bytes::copy_from_slice(&start.bytes);
-                let file = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options);
-                file.map_err(unread)?.schema().as_ref().clone()
+                ParquetFile::new(Bytes::copy_from_slice(&start.bytes))?.schema().clone()
             }
             _ => of_lines(start)?,
         };
@@ -145,7 +142,8 @@ fn of_csv(start: &Start, nulls: &[String]) -> Result<ArrowSchema> {
 }
 
 fn of_lines(start: &Start) -> Result<ArrowSchema> {
-    let mut found: Vec<(String, Guess)> = Vec::new();
+    // By their names: an object may have thousands of keys, in another order each time.
+    let (mut found, mut places): (Vec<(String, Guess)>, BTreeMap<String, usize>) = Default::default();
     for row in serde_json::Deserializer::from_slice(&start.bytes).into_iter::<Row>() {
         let row = match row {
             Ok(row) => row,
@@ -154,13 +152,17 @@ fn of_lines(start: &Start) -> Result<ArrowSchema> {
             Err(error) => return Err(unread(error)),
         };
         for (name, cell, kind) in row.0 {
-            let at = found.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-                found.push((name, Guess::new(true)));
-                found.len() - 1
-            });
-            if at >= MAX_COLUMNS {
-                return Err(invalid(format!("more than {MAX_COLUMNS} columns, the limit")));
-            }
+            let at = match places.get(&name) {
+                Some(at) => *at,
+                None if found.len() >= MAX_COLUMNS => {
+                    return Err(invalid(format!("more than {MAX_COLUMNS} columns, the limit")));
+                }
+                None => {
+                    places.insert(name.clone(), found.len());
+                    found.push((name, Guess::new(true)));
+                    found.len() - 1
+                }
+            };
             let guess = &mut found[at].1;
             guess.see(cell.as_bytes(), kind, &Nulls(&[]));
         }

@@ -188,3 +188,57 @@ fn a_row_is_not_longer_than_rows_may_be() {
     let csv = format!("t\n\"{}", "x\n".repeat(limits::HTTP_ROW_BYTES / 2));
     assert_eq!(read("text/csv", csv.as_bytes(), 1 << 20).unwrap_err().reason(), "MESSAGE_TOO_LARGE");
 }
+
+#[test]
+fn json_nests_no_deeper_than_it_is_read() {
+    let nested = |depth: usize| format!("{{\"t\": {}1{}}}\n", "[".repeat(depth), "]".repeat(depth));
+    for piece in [7, 1000, 1 << 20] {
+        let error = read("application/jsonl", nested(100_000).as_bytes(), piece).unwrap_err();
+        assert!(error.message().contains("deeper than 128 levels"), "{error:?}");
+        let error = read("application/jsonl", nested(100).as_bytes(), piece).unwrap_err();
+        assert!(!error.message().contains("deeper"), "{error:?}");
+        // In a text they open nothing.
+        let text = format!("{{\"t\": \"\\\"{}\"}}\n", "[{".repeat(200));
+        let (_, rows) = read("application/jsonl", text.as_bytes(), piece).unwrap();
+        assert_eq!(shown(&rows, 1)[0].len(), 401);
+    }
+}
+
+#[test]
+fn keys_of_json_are_found_whatever_their_order() {
+    let keys: Vec<String> = (0..1000).map(|i| format!("\"c{i}\": {i}")).collect();
+    let backwards: Vec<String> = keys.iter().rev().cloned().collect();
+    let body = format!("{{{}}}\n{{{}}}\n", keys.join(","), backwards.join(","));
+    let schema =
+        columns("application/jsonl", &Start { bytes: body.into_bytes(), is_all: true }, &[]).unwrap();
+    assert!(schema.fields().iter().enumerate().all(|(i, field)| field.name == format!("c{i}")));
+    assert_eq!(schema.fields().len(), 1000);
+}
+
+/// One column of a file, whose last page says that it has more texts than there is memory for.
+#[test]
+fn parquet_that_lies_is_an_error() {
+    let texts: StringArray = (0..50).map(|i| Some(format!("{i:04}"))).collect();
+    let batch = RecordBatch::try_from_iter([("t", Arc::new(texts) as ArrayRef)]).unwrap();
+    let properties = parquet::file::properties::WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_encoding(parquet::basic::Encoding::DELTA_BYTE_ARRAY)
+        .build();
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let of = "application/vnd.apache.parquet";
+    assert_eq!(read(of, &file, file.len()).unwrap().1.iter().map(RecordBatch::num_rows).sum::<usize>(), 50);
+    // Blocks of 128 integers in four parts, and how many there are.
+    let head = [0x80, 0x01, 4, 50];
+    let at = file.windows(4).position(|bytes| bytes == head).unwrap() + 3;
+    file[at] = 100;
+    let error = read(of, &file, file.len()).unwrap_err();
+    assert!(error.message().contains("100 lengths in a page of 50 values"), "{error:?}");
+    // A footer of 2^31 - 1 row groups.
+    let footer = [0x15, 2, 0x19, 0x1c, 0x48, 1, b'a', 0, 0x16, 0, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0];
+    let file = [b"PAR1", &footer[..], &[18, 0, 0, 0], b"PAR1"].concat();
+    let error = read(of, &file, file.len()).unwrap_err();
+    assert!(error.message().contains("its footer is malformed"), "{error:?}");
+}

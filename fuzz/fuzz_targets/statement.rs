@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(init: basalt_fuzz::begin("statement"), |data: &[u8]| basalt_fuzz::run(data));

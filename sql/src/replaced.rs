@@ -1,0 +1,145 @@
+//! REPLACE and REGEXP_REPLACE, which make long texts of short ones: what is put in the place of each match counts as often as
+//! there are matches, before it is allocated.
+
+use arrow_array::{Array, ArrayRef, LargeStringArray, cast::AsArray as _};
+use arrow_schema::DataType;
+use basalt_core::error::ErrorKind;
+use datafusion::{
+    arrow::compute::{cast, concat},
+    common::Result,
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
+};
+
+use crate::{around::Call, error::Error, limits};
+
+const REPLACE: &str = "replace";
+const BY_PATTERN: &str = "regexp_replace";
+pub(crate) const NAMES: [&str; 2] = [REPLACE, BY_PATTERN];
+
+/// The way that [`NAMES`] are called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Replaced;
+
+impl Call for Replaced {
+    fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [text, from, to, more @ ..] = args.args.as_slice() else {
+            return function.invoke_with_args(args);
+        };
+        if is_little(text, to) {
+            return function.invoke_with_args(args);
+        }
+        let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_once { 1 } else { args.number_rows };
+        let texts = Texts::new(text, from, to, rows)?;
+        let is_replace = function.name() == REPLACE;
+        let most = |row: usize| match is_replace {
+            true => texts.most(row),
+            false => texts.most_of_pattern(row, !more.is_empty()),
+        };
+        // What is put in may be as long as the texts were, and this.
+        let room = texts.bytes().saturating_add(limits::TEXTS_BYTES);
+        if (0..rows).map(most).fold(0, u64::saturating_add) <= room {
+            return function.invoke_with_args(args);
+        }
+        let too_long = || {
+            let message = format!("{} would make more than {room} bytes", function.name());
+            Err(Error::new(ErrorKind::MemoryLimit, message).into())
+        };
+        if is_replace {
+            let exact = (0..rows).map(|row| texts.exact(row)).fold(0, u64::saturating_add);
+            return if exact <= room { function.invoke_with_args(args) } else { too_long() };
+        }
+        // How often a pattern is found is known once it is: row by row.
+        let (mut made, mut bytes) = (Vec::with_capacity(rows), 0_u64);
+        for row in 0..rows {
+            if most(row) > room {
+                return too_long();
+            }
+            let one = one_row(function, &args, row)?;
+            bytes = bytes.saturating_add(one.get_buffer_memory_size() as u64);
+            if bytes > room {
+                return too_long();
+            }
+            made.push(one);
+        }
+        let made: Vec<&dyn Array> = made.iter().map(|array| &**array).collect();
+        Ok(ColumnarValue::Array(concat(&made)?))
+    }
+}
+
+/// Whether nothing has to be counted, for a text that is the same for all rows is put into few bytes.
+fn is_little(text: &ColumnarValue, to: &ColumnarValue) -> bool {
+    let (ColumnarValue::Array(texts), ColumnarValue::Scalar(to)) = (text, to) else { return false };
+    let Some(Some(to)) = to.try_as_str() else { return false };
+    let bytes = (texts.get_array_memory_size() as u64 + texts.len() as u64).saturating_mul(2);
+    bytes.saturating_mul(to.len() as u64) <= limits::TEXTS_BYTES
+}
+
+/// The answer for one row.
+fn one_row(function: &ScalarUDF, args: &ScalarFunctionArgs, row: usize) -> Result<ArrayRef> {
+    let one = |arg: &ColumnarValue| match arg {
+        ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(row, 1)),
+        scalar => scalar.clone(),
+    };
+    let args = ScalarFunctionArgs {
+        args: args.args.iter().map(one).collect(),
+        arg_fields: args.arg_fields.clone(),
+        number_rows: 1,
+        return_field: args.return_field.clone(),
+        config_options: args.config_options.clone(),
+    };
+    function.invoke_with_args(args)?.to_array(1)
+}
+
+/// What is searched, what for, and what takes its place.
+struct Texts {
+    text: LargeStringArray,
+    from: LargeStringArray,
+    to: LargeStringArray,
+}
+
+impl Texts {
+    fn new(text: &ColumnarValue, from: &ColumnarValue, to: &ColumnarValue, rows: usize) -> Result<Self> {
+        let texts = |value: &ColumnarValue| -> Result<LargeStringArray> {
+            let array = cast(&value.to_array(rows)?, &DataType::LargeUtf8)?;
+            Ok(array.as_string::<i64>().clone())
+        };
+        Ok(Self { text: texts(text)?, from: texts(from)?, to: texts(to)? })
+    }
+
+    /// Bytes of the texts that are searched.
+    fn bytes(&self) -> u64 {
+        self.text.iter().flatten().map(|text| text.len() as u64).fold(0, u64::saturating_add)
+    }
+
+    fn row(&self, row: usize) -> Option<(&str, &str, &str)> {
+        let is_there = [&self.text, &self.from, &self.to].iter().all(|texts| texts.is_valid(row));
+        is_there.then(|| (self.text.value(row), self.from.value(row), self.to.value(row)))
+    }
+
+    /// What REPLACE makes of a row, at most.
+    fn most(&self, row: usize) -> u64 {
+        let Some((text, from, to)) = self.row(row) else { return 0 };
+        let (text, from, to) = (text.len() as u64, from.len() as u64, to.len() as u64);
+        // A text without a character stands before each of them, and behind the last.
+        let matches = text.checked_div(from).unwrap_or(text + 1);
+        text.saturating_add(matches.saturating_mul(to))
+    }
+
+    /// What it makes.
+    fn exact(&self, row: usize) -> u64 {
+        let Some((text, from, to)) = self.row(row) else { return 0 };
+        let matches = text.matches(from).count() as u64;
+        (text.len() as u64).saturating_add(matches.saturating_mul(to.len() as u64))
+    }
+
+    /// What REGEXP_REPLACE makes of a row, at most: of the first match, or of all of them.
+    fn most_of_pattern(&self, row: usize, is_of_all: bool) -> u64 {
+        let Some((text, _, to)) = self.row(row) else { return 0 };
+        let (text, to) = (text.len() as u64, to.len() as u64);
+        let matches = if is_of_all { text + 1 } else { 1 };
+        // Two bytes of it stand for a group, which is a match at most; all matches are the text.
+        let groups = (to / 2).saturating_mul(text);
+        text.saturating_add(matches.saturating_mul(to)).saturating_add(groups)
+    }
+}

@@ -1,0 +1,174 @@
+//! Row groups of a file whose pages are checked on their way to the decoder.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow_schema::Fields;
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelection, RowSelector},
+        parquet_to_arrow_field_levels,
+    },
+    column::page::{Page, PageIterator, PageMetadata, PageReader},
+    errors::Result,
+    file::{
+        metadata::{ParquetMetaData, RowGroupMetaData},
+        reader::ChunkReader,
+        serialized_reader::SerializedPageReader,
+    },
+};
+
+use super::pages::{self, wrong};
+
+/// Some row groups of a file whose footer was checked.
+#[derive(Debug)]
+pub struct Groups<R> {
+    reader: Arc<R>,
+    metadata: Arc<ParquetMetaData>,
+    groups: Vec<usize>,
+    page_bytes: usize,
+}
+
+impl<R: ChunkReader + 'static> Groups<R> {
+    /// These groups; a page of more than `page_bytes` when it is decompressed is an error.
+    pub fn new(reader: R, metadata: Arc<ParquetMetaData>, groups: Vec<usize>, page_bytes: usize) -> Self {
+        Self { reader: Arc::new(reader), metadata, groups, page_bytes }
+    }
+
+    /// Bytes of pages that are decompressed at once, at most, when all columns are read.
+    ///
+    /// # Errors
+    /// What is wrong with the headers of pages.
+    pub fn bytes(&self) -> Result<u64> {
+        let mut most = 0;
+        for group in &self.groups {
+            let columns = 0..self.metadata.row_group(*group).num_columns();
+            let bytes: Result<u64> = columns.map(|column| self.checked(*group, column)).sum();
+            most = most.max(bytes?);
+        }
+        Ok(most)
+    }
+
+    fn checked(&self, group: usize, column: usize) -> Result<u64> {
+        let column = self.metadata.row_group(group).column(column);
+        let (start, length) = column.byte_range();
+        let length = usize::try_from(length).map_err(|_| wrong("a column that is too large"))?;
+        let chunk = self.reader.get_bytes(start, length)?;
+        Ok(pages::check_headers(&chunk, column.compression(), self.page_bytes)? as u64)
+    }
+
+    /// The rows of the groups, or some of them, in batches of so many: the columns of `projection`, as `types` has them
+    /// where it says so.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn read(
+        &self,
+        projection: ProjectionMask,
+        types: Option<&Fields>,
+        rows: Option<Range<usize>>,
+        batch_rows: usize,
+    ) -> Result<ParquetRecordBatchReader> {
+        let schema = self.metadata.file_metadata().schema_descr();
+        let levels = parquet_to_arrow_field_levels(schema, projection, types)?;
+        let selection = rows.map(|rows| {
+            RowSelection::from(vec![RowSelector::skip(rows.start), RowSelector::select(rows.len())])
+        });
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, self, batch_rows, selection)
+    }
+}
+
+impl<R: ChunkReader + 'static> RowGroups for Groups<R> {
+    fn num_rows(&self) -> usize {
+        let rows = self.row_groups().map(|group| usize::try_from(group.num_rows()).unwrap_or(0));
+        rows.fold(0, usize::saturating_add)
+    }
+
+    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
+        let schema = self.metadata.file_metadata().schema_descr().column(column);
+        let levels = (schema.max_def_level(), schema.max_rep_level());
+        let groups = Self {
+            reader: Arc::clone(&self.reader),
+            metadata: Arc::clone(&self.metadata),
+            groups: self.groups.clone(),
+            page_bytes: self.page_bytes,
+        };
+        Ok(Box::new(Chunks { groups, next: 0, column, levels }))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.groups.iter().map(|group| self.metadata.row_group(*group)))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+/// A column of each group.
+struct Chunks<R> {
+    groups: Groups<R>,
+    next: usize,
+    column: usize,
+    levels: (i16, i16),
+}
+
+impl<R: ChunkReader + 'static> Chunks<R> {
+    fn pages(&self, group: usize) -> Result<Box<dyn PageReader>> {
+        self.groups.checked(group, self.column)?;
+        let group = self.groups.metadata.row_group(group);
+        let rows =
+            usize::try_from(group.num_rows()).map_err(|_| wrong("a row group of less than no rows"))?;
+        let reader = Arc::clone(&self.groups.reader);
+        let pages = SerializedPageReader::new(reader, group.column(self.column), rows, None)?;
+        Ok(Box::new(Checked { pages, levels: self.levels }))
+    }
+}
+
+impl<R: ChunkReader + 'static> Iterator for Chunks<R> {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let group = *self.groups.groups.get(self.next)?;
+        self.next += 1;
+        Some(self.pages(group))
+    }
+}
+
+impl<R: ChunkReader + 'static> PageIterator for Chunks<R> {}
+
+/// The pages of a column of a group.
+struct Checked<R: ChunkReader> {
+    pages: SerializedPageReader<R>,
+    levels: (i16, i16),
+}
+
+impl<R: ChunkReader> Iterator for Checked<R> {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl<R: ChunkReader> PageReader for Checked<R> {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        let page = self.pages.get_next_page()?;
+        if let Some(page) = &page {
+            pages::check(page, self.levels)?;
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool> {
+        self.pages.at_record_boundary()
+    }
+}
