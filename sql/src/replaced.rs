@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::compute::{cast, concat},
-    common::Result,
+    common::{Result, ScalarValue},
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 
@@ -63,7 +63,11 @@ impl Call for Replaced {
             made.push(one);
         }
         let made: Vec<&dyn Array> = made.iter().map(|array| &**array).collect();
-        Ok(ColumnarValue::Array(concat(&made)?))
+        let made = concat(&made)?;
+        Ok(match is_once {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+            false => ColumnarValue::Array(made),
+        })
     }
 }
 
