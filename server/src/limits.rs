@@ -495,8 +495,6 @@ pub const LOAD_BYTES: u64 = 64 << 20;
 /// A column whose reading takes more than this part of the memory is read when no other such column is, and counts as so
 /// much.
 pub const LARGEST_LOAD_PART: u64 = 2;
-/// How often the log tells how far loading is.
-pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 /// How often the store is asked for what other nodes have committed.
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the log tells of an error that comes again as long as its cause lasts.
@@ -505,10 +503,6 @@ pub const RETELL_INTERVAL: Duration = Duration::from_secs(60);
 pub const TOLD_ERRORS: usize = 64;
 /// Characters of the name of somebody who is not let in, in the audit log.
 pub const TOLD_NAME_CHARS: usize = 64;
-/// How often files that no version needs are removed, and how long after a start for the first time.
-pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
-/// See [`VACUUM_INTERVAL`].
-pub const FIRST_VACUUM: Duration = Duration::from_secs(60);
 /// Commits after which they are removed without waiting for that.
 pub const VACUUM_COMMITS: u64 = 512;
 /// Files in the folder of a table, beside those of large fragments. From half of them on, writes share versions for

@@ -25,3 +25,9 @@ pub const EXPIRE_INTERVAL: Duration = Duration::from_secs(60);
 /// How long one turn of the work in the background on a table may take: merging, a checkpoint, removing files. What is
 /// not done by then is begun again.
 pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How often the log tells how far loading is.
+pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
+/// How often files that no version needs are removed, and how long after a start for the first time.
+pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// See [`VACUUM_INTERVAL`].
+pub const FIRST_VACUUM: Duration = Duration::from_secs(60);
