@@ -23,7 +23,7 @@ const PAGE: usize = 1 << 20;
 fn batch() -> RecordBatch {
     let numbers: Int64Array = (0..300).map(|i| (i % 7 != 2).then_some(i * i % 101)).collect();
     let texts: StringArray = (0..300).map(|i| (i % 5 != 3).then(|| format!("text {}", i % 13))).collect();
-    let list = (0..300).map(|i| (i % 4 != 1).then(|| (0..i % 3).map(|k| (k != 1).then_some(i))));
+    let list = (0..300).map(|i| (i % 4 != 1).then(|| (0..i % 3).map(move |k| (k != 1).then_some(i))));
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>(list);
     let columns: [(&str, ArrayRef); 3] =
         [("n", Arc::new(numbers)), ("t", Arc::new(texts)), ("l", Arc::new(list))];
