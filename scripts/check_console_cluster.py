@@ -108,6 +108,31 @@ def plan(page, name):
     expect(page.locator(".answer pre").last).to_contain_text("hops=[")
 
 
+STAGES = """┌───── DistributedExec ── local_coordinator_channels=0, plan_send_latency_avg={0:79.67ms}
+│ SortExec: expr=[n@0 DESC], metrics=[output_rows=17, elapsed_compute=323.35µs, output_bytes=551.0 B]
+│   [Stage 1] => NetworkShuffleExec: output_partitions=6, input_tasks=3, metrics=[output_rows=17, bytes_received=2.85 K]
+└──────────────────────────────────────────────────
+  ┌───── Stage 1 ── tasks=3, partitions=2 plan_added_at={0:1795819330.01s}
+  │ DistributedLeafExec:, metrics=[output_rows=336.8 K]
+  │   t0: BasaltScan: flights, version=6, node a:1, 6 of 6 fragments, select=[tailnum]
+  └──────────────────────────────────────────────────"""
+STEPS = [
+    [0, "DistributedExec", "local_coordinator_channels=0"],
+    [1, "SortExec", "expr=[n@0 DESC]"],
+    [2, "NetworkShuffleExec", "[Stage 1] output_partitions=6, input_tasks=3"],
+    [1, "Stage 1", "tasks=3, partitions=2"],
+    [2, "DistributedLeafExec", ""],
+    [3, "BasaltScan", "flights, version=6, node a:1, 6 of 6 fragments, select=[tailnum]"],
+]
+
+
+def stages(page, name):
+    """A plan of tasks is of steps, too, without its frames."""
+    script = "async (text) => (await import('./plan.js')).steps(text).map(({ depth, name, what }) => [depth, name, what])"
+    found = page.evaluate(script, STAGES)
+    check(found == STEPS, f"the steps of stages are {found}")
+
+
 def queries(page, name):
     """What another node runs is seen, and ended."""
     other = page.context.new_page()
@@ -162,7 +187,7 @@ def main():
                 problems = []
                 page.on("pageerror", lambda error: problems.append(str(error)))
                 page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-                for part in (nodes, plan, queries):
+                for part in (nodes, plan, stages, queries):
                     part(page, f"{size}-{scheme}")
                 if scheme == "light":
                     silent(page, f"{size}-{scheme}")

@@ -30,13 +30,28 @@ function hopsOf(text) {
   });
 }
 
+/** A line without the frame of the stage that it is in, and how deep it is: { depth, rest }; null where it is all frame. */
+function unframed(line) {
+  const [, outer, head, framed] = /^( *)(?:┌─+ (.*)|│ (.*)|└─*)$/.exec(line) ?? [];
+  if (outer === undefined) return { depth: (line.length - line.trimStart().length) / 2, rest: line.trim() };
+  if (head !== undefined) {
+    // What is known of its tasks, but for the times of a clock.
+    const [name, told = ""] = head.split(" ── ");
+    return { depth: outer.length / 2, rest: `${name}: ${told.replace(/,? ?\bplan_.*$/, "")}` };
+  }
+  if (framed === undefined) return null;
+  const rest = framed.trim().replace(/^t\d+: /, "").replace(/^(\[Stage \d+\]) => (\w+): /, "$2: $1 ");
+  return { depth: (outer.length + framed.length - framed.trimStart().length) / 2 + 1, rest };
+}
+
 /** The steps of a plan, in turn: { depth, name, what, metrics, hops }. */
 export function steps(text) {
   const found = [];
   for (const line of text.split("\n")) {
-    if (!line.trim()) continue;
-    const depth = (line.length - line.trimStart().length) / 2;
-    let rest = line.trim();
+    const inner = line.trim() ? unframed(line) : null;
+    if (!inner) continue;
+    const { depth } = inner;
+    let { rest } = inner;
     let metrics = {};
     const at = rest.lastIndexOf(", metrics=[");
     if (at >= 0) {

@@ -157,7 +157,7 @@ fn joined(
 ) -> Option<f64> {
     let (of_left, of_right) = (rows(left)?, rows(right)?);
     let (left_keys, right_keys): (Vec<_>, Vec<_>) = on.iter().copied().unzip();
-    // A side of which nothing is known has a key for each row.
+    // Default: a side of which nothing is known has a key for each row.
     let distinct_left = distinct(left, &left_keys).unwrap_or(of_left);
     let distinct_right = distinct(right, &right_keys).unwrap_or(of_right);
     let keys = distinct_left.max(distinct_right).max(1.0);

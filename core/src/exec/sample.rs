@@ -309,6 +309,7 @@ fn distinct(key: &BoundExpr, snapshot: &Snapshot) -> (f64, f64) {
         range = range.into_iter().chain(own).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
     // All fragments may have the same values; and one more is null.
+    // Default: nothing spans no numbers.
     let spanned = range.map_or(0.0, |range| as_float(spanned(range) as u64)) + 1.0;
     (least, most.min(spanned))
 }

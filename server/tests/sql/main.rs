@@ -7,6 +7,7 @@ mod about;
 mod alter;
 mod copy;
 mod doors;
+mod expected;
 #[path = "../flights/golden.rs"]
 mod golden;
 mod incoming;
