@@ -254,7 +254,9 @@ mod tests {
         assert_eq!((seen.len(), seen.is_sorted()), (6, true), "{seen:?}");
         let counted = |name: &str| {
             let text = state.metrics.render(&state).unwrap();
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+            let value =
+                |line: &str| line.strip_prefix(name)?.strip_prefix('{')?.split_once("} ")?.1.parse().ok();
+            let line = text.lines().find_map(value);
             line.unwrap_or_else(|| panic!("no {name}: {text}"))
         };
         let counts = || -> (u64, u64) {
