@@ -9,7 +9,10 @@ use basalt_proto::{
     v1::ErrorReason,
 };
 
-use crate::status::{RequestError, Result};
+use crate::{
+    limits,
+    status::{RequestError, Result},
+};
 
 /// See the module.
 #[derive(Debug)]
@@ -59,12 +62,10 @@ impl Step {
     const KEY: Self = Self::Varint { of: Varint::Key, value: 0, bytes: 0 };
 }
 
-/// The decoder reads messages so deep in each other, and refuses those below.
-const DEPTH: usize = 100;
-/// Bytes of a varint at most.
-const VARINT_BYTES: u32 = 10;
-/// What memory on the heap takes beside its bytes.
-const HEAP_BYTES: usize = 16;
+/// The longest varint.
+const LONGEST_VARINT: u32 = 10;
+/// What memory on the heap takes beside what is in it.
+const HEAP_OVERHEAD: usize = 16;
 /// A vector that has anything has room for as many.
 const FIRST_ROOM: usize = 4;
 
@@ -112,7 +113,7 @@ impl Decoded {
                         return Err(malformed("a field is longer than what it stands in"));
                     }
                     match of {
-                        _ if !is_whole && had >= VARINT_BYTES => {
+                        _ if !is_whole && had >= LONGEST_VARINT => {
                             return Err(malformed("a number has no end"));
                         }
                         of if !is_whole => self.step = Step::Varint { of, value, bytes: had },
@@ -175,7 +176,7 @@ impl Decoded {
             None => self.skip(length, None),
             Some(Holds::Message(shape)) => {
                 self.count(position, shape.size);
-                if length == 0 || self.outer.len() >= DEPTH {
+                if length == 0 || self.outer.len() >= limits::MESSAGE_DEPTH {
                     return self.skip(length, None);
                 }
                 self.outer.push(self.inner);
@@ -188,7 +189,7 @@ impl Decoded {
                     self.count(position, size_of::<String>());
                 }
                 if *copied && length > 0 {
-                    self.bytes += (length + HEAP_BYTES) as u64;
+                    self.bytes += (length + HEAP_OVERHEAD) as u64;
                 }
                 self.skip(length, None)
             }
@@ -230,8 +231,8 @@ impl Decoded {
         let bit = 1 << position;
         let bytes = match field.repeated {
             true if self.inner.had & bit != 0 => size,
-            true => FIRST_ROOM * size + HEAP_BYTES,
-            false => size + HEAP_BYTES,
+            true => FIRST_ROOM * size + HEAP_OVERHEAD,
+            false => size + HEAP_OVERHEAD,
         };
         self.inner.had |= bit;
         self.bytes += bytes as u64;
@@ -244,7 +245,7 @@ impl Decoded {
 
 /// Reads on in a varint of which so many bytes have come, and says how many have by then, and whether it is whole.
 fn varint(bytes: &mut &[u8], mut value: u64, mut had: u32, at: &mut usize) -> (u64, u32, bool) {
-    while let Some((&byte, rest)) = bytes.split_first().filter(|_| had < VARINT_BYTES) {
+    while let Some((&byte, rest)) = bytes.split_first().filter(|_| had < LONGEST_VARINT) {
         (*bytes, *at) = (rest, *at + 1);
         value |= u64::from(byte & 0x7f) << (7 * had);
         had += 1;

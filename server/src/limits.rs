@@ -2,12 +2,14 @@
 //!
 //! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
 
+mod decoded;
 mod secrets;
 mod tables;
 mod turns;
 
 use std::time::Duration;
 
+pub use decoded::*;
 pub use secrets::*;
 pub use tables::*;
 pub use turns::*;
@@ -15,13 +17,6 @@ pub use turns::*;
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
 /// it is checked, together with [`DECODED_BYTES`].
 pub const MESSAGE_BYTES: usize = 4 << 20;
-/// Bytes that a message takes once it is decoded, and one of another node: a message of two bytes within it can be a struct
-/// of a hundred. It is found out before it is decoded, and what is more than the message's length is counted as well.
-pub const DECODED_BYTES: u64 = 32 << 20;
-/// See [`DECODED_BYTES`]. What a client's request comes to goes on to other nodes.
-pub const PEER_DECODED_BYTES: u64 = 2 * DECODED_BYTES;
-/// So much of it, nobody counts.
-pub const UNCOUNTED_DECODED_BYTES: u64 = 64 << 10;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
@@ -175,8 +170,6 @@ pub const PREPARED_BYTES: u64 = 1 << 10;
 pub const PARAMETER_BYTES: u64 = 32;
 /// Bytes of a pattern by which a list of tables is searched.
 pub const PATTERN_BYTES: usize = 1 << 10;
-/// Bytes that a command of Flight SQL takes once it is decoded.
-pub const FLIGHT_DECODED_BYTES: u64 = 4 * FLIGHT_COMMAND_BYTES as u64;
 /// Numbers that one request for what the server can do may name.
 pub const SQL_INFOS: usize = 1 << 10;
 /// Rows of a batch that another program has made.
@@ -564,8 +557,6 @@ const _: () = assert!(STREAM_WINDOW_BYTES.0 > FRAME_BYTES && STREAM_WINDOW_BYTES
 const _: () = assert!(STREAM_WINDOW_BYTES.1 as u64 * (STREAMS as u64 + PEER_STREAMS as u64) < 1 << 31);
 const _: () = assert!(SMALL_MESSAGE_BYTES < MESSAGE_BYTES);
 const _: () = assert!(LISTED_BYTES + (64 << 10) < MESSAGE_BYTES);
-// A message whose bytes are all of one value fits, as does a list of the smallest numbers: 24 bytes for each four.
-const _: () = assert!(DECODED_BYTES > 6 * MESSAGE_BYTES as u64);
 const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);

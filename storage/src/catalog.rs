@@ -15,11 +15,12 @@ use basalt_core::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::{
     error::{Result, StorageError},
-    limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, SMALL_BYTES},
+    limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, RESOLVE_DELAY, RESOLVE_FOR, SMALL_BYTES},
     log::{TableLog, TableState},
     store::Store,
 };
@@ -404,27 +405,56 @@ impl CatalogLog {
         loop {
             let entry = Entry { at, entry: id, step: step(&state)? };
             let bytes = bytes_of(state.entries, &entry)?;
-            let path = entry_path(state.entries);
-            let created = self.store.create(&path, bytes.clone()).await;
-            // Its answer may have been lost; the bytes tell whose entry it is.
-            let ours = matches!(created, Ok(true))
-                || match (self.store.get(&path, SMALL_BYTES).await, &created) {
-                    (Ok(found), _) => found.is_some_and(|found| found == bytes),
-                    (Err(error), Err(_)) => return Err(StorageError::unknown(path, error)),
-                    (Err(error), Ok(_)) => return Err(error),
-                };
-            if ours {
-                if created.is_err() {
-                    // It counts once it would outlive a crash.
-                    let synced = self.store.sync(&path).await;
-                    synced.map_err(|error| StorageError::unknown(path, error))?;
-                }
+            if self.put_entry(state.entries, bytes).await? {
                 let mut next = CatalogState::clone(&state);
                 next.apply(entry, true)?;
                 return Ok(Arc::new(next));
             }
-            created?;
             state = self.refresh(&state).await?;
+        }
+    }
+
+    /// Writes an entry with a number; `false`: another one has it. Of one whose answer was lost it is found out whether it
+    /// is there, and where it is not, which does not mean that it never comes, another without effect takes its number.
+    async fn put_entry(&self, number: u64, bytes: Bytes) -> Result<bool> {
+        let path = entry_path(number);
+        let error = match self.store.create(&path, bytes.clone()).await {
+            Ok(true) => return Ok(true),
+            Ok(false) => StorageError::corrupt(&path, "it exists and cannot be read"),
+            Err(error) => error,
+        };
+        let until = Instant::now() + RESOLVE_FOR;
+        let mut delay = RESOLVE_DELAY;
+        loop {
+            match self.store.get(&path, SMALL_BYTES).await {
+                Ok(Some(found)) if found == bytes => {
+                    // It counts once it would outlive a crash.
+                    let synced = self.store.sync(&path).await;
+                    return synced.map(|()| true).map_err(|error| StorageError::unknown(path, error));
+                }
+                Ok(Some(_)) => return Ok(false),
+                // What a directory has not got after an error it will not get.
+                Ok(None) if self.store.is_local() => return Err(error),
+                Ok(None) => {
+                    let step = Step::Drop(self.store.new_id());
+                    let nothing = Entry { at: self.store.now_millis(), entry: self.store.new_id(), step };
+                    if matches!(self.store.create(&path, bytes_of(number, &nothing)?).await, Ok(true)) {
+                        let store = self.store.url();
+                        tracing::warn!(
+                            store,
+                            number,
+                            "an entry without effect keeps a lost one out of the catalog"
+                        );
+                        return Ok(false);
+                    }
+                }
+                Err(_) => {}
+            }
+            if Instant::now() >= until {
+                return Err(StorageError::unknown(path, error));
+            }
+            sleep(delay).await;
+            delay = (delay * 2).min(Duration::from_secs(1));
         }
     }
 

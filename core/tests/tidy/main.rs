@@ -437,8 +437,6 @@ const NO_LIMITS: &[(&str, &str)] = &[
     ("VALUE_BYTES", "an estimate: what a value takes in a message"),
     ("TEXT_BYTES_PER_NANOSECOND", "an estimate: a speed"),
     ("UUID_CHARS", "a format's"),
-    ("VARINT_BYTES", "a format's"),
-    ("HEAP_BYTES", "an estimate: what an allocation takes beside its bytes"),
 ];
 
 /// What a bound is called.

@@ -6,7 +6,6 @@ use prost_types::FileDescriptorSet;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use super::*;
-use crate::limits;
 
 fn shape(service: &str, method: &str) -> &'static Shape {
     Shape::of_request(service, method).unwrap()
@@ -50,23 +49,23 @@ fn columns() -> pb::WriteRequest {
 
 fn varint(mut value: usize, to: &mut Vec<u8>) {
     while value >= 0x80 {
-        to.push((value & 0x7f) as u8 | 0x80);
+        to.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
         value >>= 7;
     }
-    to.push(value as u8);
+    to.push(value.try_into().unwrap());
 }
 
 /// A message of so many bytes with nothing but empty messages in one field, which stands at the end of a path.
 fn empties(path: &[u32], bytes: usize) -> Vec<u8> {
     let (last, above) = path.split_last().unwrap();
     let mut one = Vec::new();
-    varint((*last << 3 | 2) as usize, &mut one);
+    varint(((*last << 3) | 2) as usize, &mut one);
     one.push(0);
     // What stands around them takes a few bytes.
     let message = one.repeat((bytes - 100) / one.len());
     above.iter().rev().fold(message, |inner, number| {
         let mut outer = Vec::with_capacity(inner.len() + 8);
-        varint((*number << 3 | 2) as usize, &mut outer);
+        varint(((*number << 3) | 2) as usize, &mut outer);
         varint(inner.len(), &mut outer);
         outer.extend_from_slice(&inner);
         outer
@@ -201,7 +200,7 @@ fn texts_are_not_looked_into() {
         deep = pb::Filter { kind: Some(filter::Kind::Not(Box::new(deep))) };
     }
     let asked = pb::QueryRequest { filter: Some(deep), ..Default::default() };
-    assert!(bytes(query(), &asked.encode_to_vec()) < 200 * (DEPTH as u64 + 1));
+    assert!(bytes(query(), &asked.encode_to_vec()) < 200 * (limits::MESSAGE_DEPTH as u64 + 1));
     // Whoever drops it goes as deep.
     let mut left = asked.filter;
     while let Some(filter::Kind::Not(inner)) = left.and_then(|filter| filter.kind) {

@@ -125,6 +125,8 @@ impl Catalog {
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
         let deletes = convert::from_deletes(request.deletes)?;
+        // The name of a table that another node has dropped is free.
+        fresh::catalog(&self.0).await?;
         // It is counted with the other tables once it is one of them.
         let mut held = self.0.memory.reserve(Consumer::Maintenance);
         held.set(schema_bytes(&schema))?;
@@ -192,6 +194,7 @@ impl Catalog {
         request: &pb::AttachTableRequest,
     ) -> Result<pb::AttachTableResponse, RequestError> {
         self.0.attach_roots.check(&request.url)?;
+        fresh::catalog(&self.0).await?;
         let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
         let table = whole(async move { tables.attach(&name, &url).await }).await?;
         let answer = pb::AttachTableResponse { table: Some(convert::told(&self.0.tables, &table)) };

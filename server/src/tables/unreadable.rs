@@ -68,11 +68,12 @@ fn damaged(table: &str, error: &RequestError) -> RequestError {
         let message = format!("table {table:?} is not loaded, and is tried again: {}", error.message());
         return error.clone().with_message(message);
     }
-    let what = match error.reason() {
-        "MEMORY_LIMIT" => "does not fit into memory here",
-        _ => "is damaged and cannot be read",
-    };
-    RequestError::new(ErrorReason::TableDamaged, format!("table {table:?} {what}: {}", error.message()))
+    if error.is_of_memory() {
+        let message = format!("table {table:?} does not fit into memory here: {}", error.message());
+        return error.clone().with_message(message);
+    }
+    let message = format!("table {table:?} is damaged and cannot be read: {}", error.message());
+    RequestError::new(ErrorReason::TableDamaged, message)
 }
 
 /// The error of requests for an attached table that cannot be read.
@@ -133,7 +134,7 @@ impl Tables {
         let mut left_out = durable.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         let before = left_out.get(&entry.number()).map(|before| before.pause);
         if before.is_none() {
-            if entry.attached || error.is_outage() {
+            if entry.attached || error.is_outage() || error.is_of_memory() {
                 tracing::warn!(table, error = why, "the table cannot be read, and is left out");
             } else {
                 tracing::error!(table, error = why, "the table is damaged, and left out");

@@ -166,7 +166,7 @@ async fn say(server: &Logged) -> (Vec<&'static str>, Vec<&'static str>) {
 
     let mut postgres = Plain::open(&server.postgres);
     for (sql, tags, word) in [
-        ("SET application_name = 'word-of-pg-set'", "CZ", Some("word-of-pg-set")),
+        ("SET application_name = 'word-of-pg-set'", "SCZ", Some("word-of-pg-set")),
         ("SET statement_timeout = 'word-of-bad-set'", "EZ", Some("word-of-bad-set")),
         ("SELECT name FROM t WHERE name = 'word-of-pg-where'", "TCZ", Some("word-of-pg-where")),
         ("SELECT 'word-of-pg-cast'::int", "EZ", Some("word-of-pg-cast")),

@@ -1,8 +1,16 @@
 //! Commits whose answers are lost: what is acknowledged is there once, what is said not to be there never is.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use basalt_storage::{Change, CommitError, Request, RowsDigest, Store, TableLog, TableState};
+use basalt_storage::{CatalogLog, Change, CommitError, Request, RowsDigest, Store, TableLog, TableState};
+use object_store::path::Path;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
@@ -26,7 +34,7 @@ async fn table_on(flaky: &Flaky) -> (Store, Arc<TableState>) {
 
 fn heal(flaky: &Flaky) {
     flaky.choose(|_| Fault::None);
-    flaky.unreadable.store(false, std::sync::atomic::Ordering::Relaxed);
+    flaky.unreadable.store(false, Ordering::Relaxed);
 }
 
 /// One attempt after the other, as a server makes them.
@@ -195,4 +203,30 @@ async fn a_version_that_comes_while_the_log_is_listed_is_not_missing() {
     leave_out(usize::MAX);
     let error = TableLog::new(store).load().await.unwrap_err().to_string();
     assert!(error.contains("version 2 is missing"), "{error}");
+}
+
+/// A change of the catalog that was said to have failed, and comes late, would undo what was acknowledged behind it.
+#[tokio::test]
+async fn an_entry_of_the_catalog_that_comes_late_is_kept_out() {
+    let late = Arc::new(AtomicBool::new(false));
+    let choose = {
+        let late = Arc::clone(&late);
+        move |path: &Path| match path.as_ref().contains("catalog/") && late.swap(false, Ordering::Relaxed) {
+            true => Fault::Late(Duration::from_millis(200)),
+            false => Fault::None,
+        }
+    };
+    let catalog = CatalogLog::new(Store::over(Arc::new(Flaky::new(choose))), Duration::from_secs(600));
+    let empty = catalog.load().await.unwrap();
+    let made = catalog.create(&empty, "t", &schema(), BTreeMap::new()).await.unwrap();
+    late.store(true, Ordering::Relaxed);
+    let dropped = catalog.remove(&made.catalog, "t").await.unwrap();
+    assert!(dropped.tables().is_empty());
+    late.store(true, Ordering::Relaxed);
+    let again = catalog.create(&dropped, "t", &schema(), BTreeMap::new()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let loaded = catalog.load().await.unwrap();
+    assert_eq!(loaded.tables(), again.catalog.tables());
+    // The beginning, three changes, and twice an entry without effect.
+    assert_eq!((loaded.tables().len(), loaded.version()), (1, 6));
 }

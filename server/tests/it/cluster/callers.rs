@@ -13,9 +13,13 @@ use std::{
     time::Duration,
 };
 
-use basalt_proto::cluster::v1::{
-    AnnounceRequest, GetStatusRequest, TableVersion, peer_service_client::PeerServiceClient,
+use basalt_proto::{
+    cluster::v1::{
+        ExecuteRequest, GetStatusRequest, Task, execute_request, peer_service_client::PeerServiceClient, task,
+    },
+    v1::{And, Filter, QueryRequest, filter},
 };
+use basalt_server::limits;
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body, Bytes, Frame, Incoming},
@@ -154,7 +158,11 @@ async fn a_caller_has_a_node_connect_to_itself_at_most() {
 async fn messages_of_nodes_are_refused_by_what_they_are_decoded_to() {
     let nodes = Nodes::start(1).await;
     let mut peer = peer(&nodes).await;
-    let tables = vec![TableVersion::default(); 7_000_000];
-    let request = AnnounceRequest { protocol: 3, tables, ..Default::default() };
-    told_as(peer.announce(request).await, Code::ResourceExhausted, "MESSAGE_TOO_LARGE", "");
+    let filters =
+        vec![Filter::default(); usize::try_from(limits::PEER_DECODED_BYTES).unwrap() / size_of::<Filter>()];
+    let and = Some(Filter { kind: Some(filter::Kind::And(And { filters })) });
+    let query = task::Request::Query(QueryRequest { filter: and, ..Default::default() });
+    let task = execute_request::Kind::Task(Task { protocol: 3, request: Some(query), ..Default::default() });
+    let messages = tokio_stream::iter([ExecuteRequest { kind: Some(task) }]);
+    told_as(peer.execute(messages).await.map(drop), Code::ResourceExhausted, "MESSAGE_TOO_LARGE", "");
 }
