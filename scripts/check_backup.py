@@ -55,7 +55,7 @@ class Server:
 
     def metric(self, name):
         told = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics").read().decode()
-        return int(re.search(rf"^{name} (\d+)$", told, re.MULTILINE)[1])
+        return int(re.search(rf"^{name}{{[^}}]*}} (\d+)$", told, re.MULTILINE)[1])
 
     def stop(self, with_signal=signal.SIGTERM):
         self.process.send_signal(with_signal)

@@ -134,7 +134,7 @@ class Server:
     def answered(self):
         """Requests that were answered well, by method: spoilt ones that get far."""
         text = self.get("/metrics")[1].decode()
-        counts = re.findall(r'^basalt_requests_total\{method="(\w+)",code="Ok"\} (\d+)', text, re.MULTILINE)
+        counts = re.findall(r'^basalt_requests_total\{[^}]*method="(\w+)",code="Ok"\} (\d+)', text, re.MULTILINE)
         return ", ".join(f"{method} {int(count):,}" for method, count in counts)
 
     def resident(self):

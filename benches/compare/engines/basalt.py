@@ -172,7 +172,7 @@ class Elastic(Basalt):
     def metric(self, name):
         with urllib.request.urlopen(f"http://{self.metrics}/metrics") as answer:
             lines = answer.read().decode().splitlines()
-        return int(next(line for line in lines if line.startswith(name + " ")).split()[1])
+        return int(next(line for line in lines if line.startswith(name + "{")).rsplit(maxsplit=1)[1])
 
 
 class Plain(Basalt):

@@ -89,7 +89,9 @@ impl Cached {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value =
+            |line: &'_ str| Some(line.strip_prefix(name)?.strip_prefix('{')?.split_once("} ")?.1.to_owned());
+        let line = text.lines().find_map(value);
         line.unwrap_or_else(|| panic!("{name}: {text}")).trim().parse().unwrap()
     }
 
