@@ -12,7 +12,10 @@ use basalt_core::{
 use std::sync::Arc;
 
 /// See `storage.rs`.
-pub(crate) const TARGETS: &[(&str, fn(&[u8]), (usize, usize))] = &[("column", column, (64, 64 << 20))];
+pub(crate) type Target = (&'static str, fn(&[u8]), (usize, usize));
+
+/// All of them.
+pub(crate) const TARGETS: &[Target] = &[("column", column, (64, 64 << 20))];
 
 /// Before the parts of a column: its type, its rows, and how long head and validity are.
 pub(crate) const COLUMN_HEAD: usize = 7;

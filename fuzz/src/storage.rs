@@ -16,8 +16,11 @@ use basalt_storage::{CatalogLog, Environment, Store, TableLog, TableState};
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, memory::InMemory, path::Path};
 use tokio::runtime::{Builder, Runtime};
 
-/// Each target by its name, and the bytes that it may allocate at once: for each of the input, and besides.
-pub(crate) const TARGETS: &[(&str, fn(&[u8]), (usize, usize))] = &[
+/// The name of a target, what it does, and the bytes that it may allocate at once: for each of the input, and besides.
+pub(crate) type Target = (&'static str, fn(&[u8]), (usize, usize));
+
+/// All of them.
+pub(crate) const TARGETS: &[Target] = &[
     ("delta_log", delta_log, (64, 8 << 20)),
     ("checkpoint", checkpoint, (64, 64 << 20)),
     // A batch has 65,536 rows, each of which may be the longest text of a dictionary.

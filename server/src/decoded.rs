@@ -63,7 +63,7 @@ impl Step {
 }
 
 /// The longest varint.
-const LONGEST_VARINT: u32 = 10;
+const VARINT_LENGTH: u32 = 10;
 /// What memory on the heap takes beside what is in it.
 const HEAP_OVERHEAD: usize = 16;
 /// A vector that has anything has room for as many.
@@ -113,7 +113,7 @@ impl Decoded {
                         return Err(malformed("a field is longer than what it stands in"));
                     }
                     match of {
-                        _ if !is_whole && had >= LONGEST_VARINT => {
+                        _ if !is_whole && had >= VARINT_LENGTH => {
                             return Err(malformed("a number has no end"));
                         }
                         of if !is_whole => self.step = Step::Varint { of, value, bytes: had },
@@ -245,7 +245,7 @@ impl Decoded {
 
 /// Reads on in a varint of which so many bytes have come, and says how many have by then, and whether it is whole.
 fn varint(bytes: &mut &[u8], mut value: u64, mut had: u32, at: &mut usize) -> (u64, u32, bool) {
-    while let Some((&byte, rest)) = bytes.split_first().filter(|_| had < LONGEST_VARINT) {
+    while let Some((&byte, rest)) = bytes.split_first().filter(|_| had < VARINT_LENGTH) {
         (*bytes, *at) = (rest, *at + 1);
         value |= u64::from(byte & 0x7f) << (7 * had);
         had += 1;

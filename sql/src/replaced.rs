@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::compute::{cast, concat},
-    common::{Result, ScalarValue},
+    common::{DataFusionError, Result, ScalarValue},
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 
@@ -23,10 +23,10 @@ pub(crate) struct Replaced;
 impl Call for Replaced {
     fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [text, from, to, more @ ..] = args.args.as_slice() else {
-            return function.invoke_with_args(args);
+            return invoke(function, args);
         };
         if is_little(text, to) {
-            return function.invoke_with_args(args);
+            return invoke(function, args);
         }
         let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if is_once { 1 } else { args.number_rows };
@@ -39,7 +39,7 @@ impl Call for Replaced {
         // What is put in may be as long as the texts were, and this.
         let room = texts.bytes().saturating_add(limits::TEXTS_BYTES);
         if (0..rows).map(most).fold(0, u64::saturating_add) <= room {
-            return function.invoke_with_args(args);
+            return invoke(function, args);
         }
         let too_long = || {
             let message = format!("{} would make more than {room} bytes", function.name());
@@ -47,7 +47,7 @@ impl Call for Replaced {
         };
         if is_replace {
             let exact = (0..rows).map(|row| texts.exact(row)).fold(0, u64::saturating_add);
-            return if exact <= room { function.invoke_with_args(args) } else { too_long() };
+            return if exact <= room { invoke(function, args) } else { too_long() };
         }
         // How often a pattern is found is known once it is: row by row.
         let (mut made, mut bytes) = (Vec::with_capacity(rows), 0_u64);
@@ -79,6 +79,16 @@ fn is_little(text: &ColumnarValue, to: &ColumnarValue) -> bool {
     bytes.saturating_mul(to.len() as u64) <= limits::TEXTS_BYTES
 }
 
+/// What a function answers; a pattern that is none is an error of the statement.
+fn invoke(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    function.invoke_with_args(args).map_err(|error| match error {
+        DataFusionError::External(why) if function.name() == BY_PATTERN => {
+            Error::invalid(format!("{BY_PATTERN}: {why}")).into()
+        }
+        other => other,
+    })
+}
+
 /// The answer for one row.
 fn one_row(function: &ScalarUDF, args: &ScalarFunctionArgs, row: usize) -> Result<ArrayRef> {
     let one = |arg: &ColumnarValue| match arg {
@@ -92,7 +102,7 @@ fn one_row(function: &ScalarUDF, args: &ScalarFunctionArgs, row: usize) -> Resul
         return_field: args.return_field.clone(),
         config_options: args.config_options.clone(),
     };
-    function.invoke_with_args(args)?.to_array(1)
+    invoke(function, args)?.to_array(1)
 }
 
 /// What is searched, what for, and what takes its place.

@@ -81,7 +81,7 @@ fn cell(field: &Field, row: u32) -> String {
     let n = row * row % 101;
     match (field.logical, field.data_type) {
         (Some(Logical::Time), _) => format!("10:{:02}:{:02}.5", n % 60, row % 60),
-        (Some(Logical::Binary), _) => format!("text {}", n % 5),
+        (Some(Logical::Binary), _) => format!("{:02x}", n % 5),
         (Some(Logical::Decimal { .. }), _) => format!("{n}.5"),
         (_, DataType::Bool) => (n % 2 == 0).to_string(),
         (_, DataType::Float32 | DataType::Float64) => match row {

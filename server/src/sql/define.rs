@@ -251,18 +251,17 @@ async fn remove_with(state: &State, caller: &Caller, transaction: &Transaction, 
         Meaning::Outside => check_drop(state, caller, name).await?,
     };
     match outside {
-        Some(table) => transaction.has_dropped(name, Some(table.id())),
+        Some(id) => transaction.has_dropped(name, Some(id)),
         None => Err(no_table(name)),
     }
 }
 
-/// Fails where a caller may not drop a table; which one it is, where this node has it.
-async fn check_drop(state: &State, caller: &Caller, name: &str) -> Result<Option<Arc<Table>>> {
+/// Fails where a caller may not drop a table; the id of the one that has the name, loaded or not.
+async fn check_drop(state: &State, caller: &Caller, name: &str) -> Result<Option<u64>> {
     fresh::catalog(state).await?;
-    let table = state.catalog.find(name).ok();
-    let is_own = table.as_ref().is_some_and(|table| state.made.is_of(table, caller));
+    let is_own = state.catalog.find(name).is_ok_and(|table| state.made.is_of(&table, caller));
     caller.may_drop(name, is_own)?;
-    Ok(table)
+    Ok(state.tables.id_of(name))
 }
 
 fn table_exists(name: &str) -> RequestError {

@@ -13,7 +13,9 @@ use basalt_core::{
 use basalt_storage::{Deletes, StorageError, retention_properties};
 use tokio::time::sleep;
 
-use super::{Durable, TableVersion, Tables, rewrite};
+#[cfg(feature = "sql")]
+use super::TableVersion;
+use super::{Durable, Tables, rewrite};
 use crate::{limits, status::RequestError};
 
 /// A table that has no name yet.

@@ -10,7 +10,7 @@ use basalt_core::{
     error::{Error, ErrorKind},
     schema::check_name,
 };
-use basalt_storage::no_view;
+use basalt_storage::{TableEntry, no_view};
 
 use super::Tables;
 use crate::status::RequestError;
@@ -26,6 +26,14 @@ impl Tables {
                 names.sort_unstable();
                 names
             }
+        }
+    }
+
+    /// The id of the table of a name that this node knows, loaded or not.
+    pub(crate) fn id_of(&self, name: &str) -> Option<u64> {
+        match &self.durable {
+            Some(durable) => durable.state().tables().get(name).map(TableEntry::number),
+            None => self.shared.catalog.find(name).ok().map(|table| table.id()),
         }
     }
 

@@ -71,7 +71,7 @@ async fn a_draft_takes_the_place_of_a_table_in_one_step() {
     let catalog = open(folder.path());
     let old = draft(&catalog, "t", [1]).await;
     let state = catalog.load().await.unwrap();
-    let state = catalog.publish(&state, &[old.clone()], &[]).await.unwrap();
+    let state = catalog.publish(&state, std::slice::from_ref(&old), &[]).await.unwrap();
     let (new, other) = (draft(&catalog, "t", [2]).await, draft(&catalog, "u", [3]).await);
     let drafts = [new, other];
     assert_eq!(kind(catalog.publish(&state, &drafts, &[]).await), ErrorKind::TableExists);
@@ -117,7 +117,8 @@ async fn what_is_left_of_drafts_goes_after_a_day() {
     let other = draft(&catalog, "other", [4]).await;
     fs::remove_file(folder.path().join(&other.entry.location).join("_basalt_draft")).unwrap();
     assert_eq!(folders(folder.path()), (3, 2));
-    assert_eq!(catalog.unnamed_folders(&state).await.unwrap(), [other.entry.location.clone()]);
+    let unnamed = catalog.unnamed_folders(&state).await.unwrap();
+    assert_eq!(unnamed, std::slice::from_ref(&other.entry.location));
 
     for (age, left) in [(23 * HOUR, 3), (25 * HOUR, 2)] {
         for table in fs::read_dir(folder.path().join("tables")).unwrap() {

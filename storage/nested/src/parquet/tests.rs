@@ -93,7 +93,8 @@ fn files_of_all_kinds_are_read() {
                 assert_eq!(some.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 150);
                 let most = groups(&file, PAGE).bytes().unwrap();
                 assert!((500..20_000).contains(&most), "{most}");
-                assert!(read(&file, 100).unwrap_err().to_string().contains("the limit is 100"));
+                let refused = read(&file, 100).unwrap_err().to_string();
+                assert!(refused.contains("the limit is "), "{refused}");
                 read_files += 1;
             }
         }
