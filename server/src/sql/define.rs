@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
 use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
 use basalt_storage::Deletes;
