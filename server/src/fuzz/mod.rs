@@ -28,8 +28,11 @@ use crate::{convert::BatchReader, http::read::Decoder, memory::MemoryPool, sets:
 /// Bytes that a target may allocate at once: so many for each byte of the input, and so many besides.
 pub type Bound = (usize, usize);
 
-/// Each target by its name, what it does, and what it may take.
-pub const TARGETS: &[(&str, fn(&[u8]), Bound)] = &[
+/// The name of a target, what it does, and what it may take.
+pub type Target = (&'static str, fn(&[u8]), Bound);
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
     ("query", requests::query, (64, 96 << 20)),
     ("task", requests::task, (64, 96 << 20)),
     ("part", requests::part, (64, 96 << 20)),
@@ -83,7 +86,7 @@ fn cell(field: &Field, row: u32) -> String {
         (Some(Logical::Time), _) => format!("10:{:02}:{:02}.5", n % 60, row % 60),
         (Some(Logical::Binary), _) => format!("{:02x}", n % 5),
         (Some(Logical::Decimal { .. }), _) => format!("{n}.5"),
-        (_, DataType::Bool) => (n % 2 == 0).to_string(),
+        (_, DataType::Bool) => n.is_multiple_of(2).to_string(),
         (_, DataType::Float32 | DataType::Float64) => match row {
             5 => "NaN".to_owned(),
             6 => "-0.0".to_owned(),

@@ -309,7 +309,7 @@ fn cache() -> Vec<u8> {
 fn tasks() -> Vec<Vec<u8>> {
     let task = |request: peer::task::Request, sets: &[BuiltSet]| {
         let sets: Vec<_> = sets.iter().map(convert::to_join_set).collect();
-        let heads = sets.iter().map(|(head, _)| head.clone()).collect();
+        let heads = sets.iter().map(|(head, _)| *head).collect();
         let task = peer::Task { request: Some(request), sets: heads, ..Default::default() }.encode_to_vec();
         joined(std::iter::once(&*task).chain(sets.iter().map(|(_, bytes)| &**bytes)))
     };

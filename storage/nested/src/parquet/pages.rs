@@ -14,6 +14,13 @@ use super::{REPEATED_VALUES, thrift::Walk};
 /// Fields of a page's header.
 const UNCOMPRESSED: i64 = 2;
 const COMPRESSED: i64 = 3;
+/// The header of a page of the second kind, whose levels stand before what is compressed, and their lengths in it.
+const SECOND: i64 = 8;
+const DEFINITIONS: i64 = 5;
+const REPETITIONS: i64 = 6;
+
+/// What begins with these is compressed by gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// What a byte of a compressed page comes to at most, where what it says is not believed by the crate: DEFLATE and LZ4.
 const MOST_OF_A_BYTE: usize = 1032;
@@ -27,12 +34,19 @@ pub(super) fn wrong(why: impl Into<String>) -> ParquetError {
 pub(super) fn check_headers(mut chunk: &[u8], compression: Compression, most: usize) -> Result<usize> {
     let (mut first, mut largest) = (None, 0);
     while !chunk.is_empty() {
-        let (mut compressed, mut uncompressed) = (None, None);
+        let (mut compressed, mut uncompressed, mut levels) = (None, None, 0_i64);
         let mut walk = Walk::new(chunk);
         let walked = walk.fields(|walk, field, _| {
             match field {
                 UNCOMPRESSED => uncompressed = Some(walk.integer()?),
                 COMPRESSED => compressed = Some(walk.integer()?),
+                SECOND => walk.fields(|walk, field, _| {
+                    let is_length = matches!(field, DEFINITIONS | REPETITIONS);
+                    if is_length {
+                        levels = levels.saturating_add(walk.integer()?);
+                    }
+                    Some(is_length)
+                })?,
                 _ => return Some(false),
             }
             Some(true)
@@ -45,7 +59,9 @@ pub(super) fn check_headers(mut chunk: &[u8], compression: Compression, most: us
         if uncompressed > most {
             return Err(wrong(format!("a page of {uncompressed} bytes; the limit is {most}")));
         }
-        check_compressed(page, compression, uncompressed, most)?;
+        let levels = usize::try_from(levels).ok().filter(|levels| *levels <= compressed.min(uncompressed));
+        let levels = levels.ok_or_else(|| wrong("a page whose levels are longer than it is"))?;
+        check_compressed(&page[levels..], compression, uncompressed - levels, most)?;
         first.get_or_insert(uncompressed);
         largest = largest.max(uncompressed);
         chunk = rest;
@@ -62,6 +78,10 @@ fn check_compressed(page: &[u8], compression: Compression, uncompressed: usize, 
     if compression == Compression::LZ4 {
         let most = most / MOST_OF_A_BYTE;
         return Err(wrong(format!("a page of {} bytes, compressed by LZ4; the limit is {most}", page.len())));
+    }
+    // A page of the second kind may say that it is not compressed.
+    if !page.starts_with(&GZIP) && page.len() == uncompressed {
+        return Ok(());
     }
     let mut left = MultiGzDecoder::new(page).take(uncompressed as u64 + 1);
     let found = io::copy(&mut left, &mut io::sink())?;
