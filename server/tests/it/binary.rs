@@ -223,7 +223,7 @@ fn the_connection_is_an_option_of_the_client_commands() {
 async fn slow_queries_have_their_plan_in_the_log() {
     let mut serve =
         basalt(&["serve", "--store", "memory:", "--listen", "127.0.0.1:0", "--log-format", "json"]);
-    serve.args(["--slow-query", "1us"]);
+    serve.args(["--slow-query", "1us", "--log-literals"]);
     let mut server = Running(serve.spawn().unwrap());
     let mut log = BufReader::new(server.0.stderr.take().unwrap());
     let mut line = String::new();

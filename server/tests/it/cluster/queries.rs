@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray as _;
 use basalt_client::{
-    Client, ClientOptions, Credentials, Error, ErrorReason, RetryPolicy,
+    Client, ClientOptions, Credentials, Error, ErrorReason,
     queries::{QueryState, RunningQuery},
 };
 use basalt_server::{Allowance, Issued, Role};
@@ -132,7 +132,8 @@ async fn whoever_asks_another_node_has_no_more_rights_there() {
     }
     let addresses: Vec<String> = (0..2).map(|i| nodes.client(i).address().to_owned()).collect();
     let by = async |key: &str, node: usize| {
-        let options = ClientOptions::new().retry(RetryPolicy::never());
+        // Whose retries wait while the node starts.
+        let options = ClientOptions::new();
         Client::connect_as(&addresses[node], options, &Credentials::new().key(key).unwrap()).await.unwrap()
     };
     let at_first = by(&admin, 0).await;
