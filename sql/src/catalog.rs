@@ -306,6 +306,11 @@ pub trait Table: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether deletions write its files anew.
+    fn rewrites(&self) -> bool {
+        false
+    }
+
     /// Whether no value of a column stands twice, so that rows of other tables may be looked up by it.
     ///
     /// # Errors

@@ -222,6 +222,10 @@ impl Rewrite {
                 let sides = [(**left).clone(), (**right).clone()];
                 *expr = Expr::Nested(Box::new(parsed("basalt_divide_whole($1, $2)", &sides, &mut 0)?));
             }
+            Expr::BinaryOp { left, op: BinaryOperator::PGOverlap, right } => {
+                let sides = [(**left).clone(), (**right).clone()];
+                *expr = parsed("array_has_any($1, $2)", &sides, &mut 0)?;
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
                 let sides = [(**left).clone(), (**right).clone()];
                 *expr = parsed("starts_with($1, $2)", &sides, &mut 0)?;
@@ -235,10 +239,11 @@ impl Rewrite {
                 let sides = [(**timestamp).clone(), Expr::value(zone)];
                 *expr = parsed(LOCAL_TIME, &sides, &mut 0)?;
             }
-            // What stands for GLOB.
-            Expr::RLike { negated, expr: text, pattern, regexp: true } => {
+            // What stands for GLOB, and RLIKE itself.
+            Expr::RLike { negated, expr: text, pattern, regexp } => {
                 let sides = [(**text).clone(), (**pattern).clone()];
-                let call = parsed("basalt_glob($1, $2)", &sides, &mut 0)?;
+                let template = if *regexp { "basalt_glob($1, $2)" } else { "regexp_like($1, $2)" };
+                let call = parsed(template, &sides, &mut 0)?;
                 *expr = match *negated {
                     true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
                     false => call,
@@ -464,15 +469,12 @@ impl Rewrite {
             }
             Some(Meant::Template(template)) => {
                 let Some(given) = arguments(function) else { return Ok(()) };
-                let is_plain = function.filter.is_none()
-                    && function.over.is_none()
+                let is_plain = function.over.is_none()
                     && function.within_group.is_empty()
                     && function.null_treatment.is_none()
                     && matches!(&function.args, FunctionArguments::List(list) if list.clauses.is_empty() && list.duplicate_treatment.is_none());
                 if !is_plain {
-                    return Err(Error::unsupported(format!(
-                        "{name} with DISTINCT, ORDER BY, FILTER or OVER"
-                    )));
+                    return Err(Error::unsupported(format!("{name} with DISTINCT, ORDER BY or OVER")));
                 }
                 let plain = given.iter().map(|argument| match argument {
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
@@ -483,7 +485,15 @@ impl Rewrite {
                     "strftime" => formats(given, "%.6f", "%6f")?,
                     _ => given,
                 };
-                *expr = Expr::Nested(Box::new(parsed(template, &given, &mut self.doubled)?));
+                let meant = match function.filter.take() {
+                    None => Some(parsed(template, &given, &mut self.doubled)?),
+                    Some(condition) => {
+                        let given: Vec<_> = given.into_iter().chain([*condition]).collect();
+                        exprs::parsed_of_some(template, &given, &mut self.doubled)?
+                    }
+                };
+                let meant = meant.ok_or_else(|| Error::unsupported(format!("{name} with FILTER")))?;
+                *expr = Expr::Nested(Box::new(meant));
                 if self.doubled > limits::STATEMENT_BYTES {
                     return Err(Error::invalid(format!("too many calls of {name} in one another")));
                 }

@@ -261,6 +261,8 @@ pub(crate) fn of_parser(error: &ParserError) -> Error {
     match message.rsplit_once(" at Line: ").map(|(message, text)| (message, place(text))) {
         Some((message, Some((line, column)))) => {
             let meant = message.strip_prefix("expected an SQL statement, found ");
+            // One that is known stands in the wrong place.
+            let meant = meant.filter(|word| STATEMENTS.iter().all(|known| !known.eq_ignore_ascii_case(word)));
             let hint = meant.map_or_else(String::new, |word| similar::hint(word, STATEMENTS));
             Error::invalid(sentence(message) + &hint).at(line, column)
         }

@@ -22,7 +22,7 @@ use futures_util::Stream;
 use crate::catalog::Catalog;
 
 /// Operators that do next to nothing with rows, or are leaves.
-const PASSING: [&str; 13] = [
+const PASSING: [&str; 15] = [
     "BasaltHidden",
     "BasaltScan",
     "BasaltScoped",
@@ -31,8 +31,10 @@ const PASSING: [&str; 13] = [
     "CoalescePartitionsExec",
     "CooperativeExec",
     "DataSourceExec",
+    "EmptyExec",
     "GlobalLimitExec",
     "LocalLimitExec",
+    "PlaceholderRowExec",
     "ProjectionExec",
     "RepartitionExec",
     "SortPreservingMergeExec",

@@ -1,5 +1,10 @@
 //! REPLACE and REGEXP_REPLACE, which make long texts of short ones: what is put in the place of each match counts as often as
 //! there are matches, before it is allocated.
+//!
+//! What takes the place of a pattern's match is written as in PostgreSQL and DuckDB: `\1` to `\9` stand for groups, `\0` and
+//! `\&` for all of it, `\\` for a backslash, and a dollar for itself.
+
+use std::borrow::Cow;
 
 use arrow_array::{Array, ArrayRef, LargeStringArray, cast::AsArray as _};
 use arrow_schema::DataType;
@@ -21,7 +26,10 @@ pub(crate) const NAMES: [&str; 2] = [REPLACE, BY_PATTERN];
 pub(crate) struct Replaced;
 
 impl Call for Replaced {
-    fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn call(function: &ScalarUDF, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(to) = args.args.get_mut(2).filter(|_| function.name() == BY_PATTERN) {
+            *to = written(to)?;
+        }
         let [text, from, to, more @ ..] = args.args.as_slice() else {
             return invoke(function, args);
         };
@@ -69,6 +77,51 @@ impl Call for Replaced {
             false => ColumnarValue::Array(made),
         })
     }
+}
+
+/// What takes the place of matches, as the function below reads it.
+fn written(to: &ColumnarValue) -> Result<ColumnarValue> {
+    let of = |array: &ArrayRef| -> Result<ArrayRef> {
+        let texts = cast(array, &DataType::LargeUtf8)?;
+        let texts = texts.as_string::<i64>().iter();
+        let written: LargeStringArray = texts.map(|text| text.map(replacement)).collect();
+        Ok(cast(&written, array.data_type())?)
+    };
+    Ok(match to {
+        ColumnarValue::Array(array) => ColumnarValue::Array(of(array)?),
+        ColumnarValue::Scalar(scalar) => {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&of(&scalar.to_array()?)?, 0)?)
+        }
+    })
+}
+
+/// The same text for the crate `regex`, with groups by a backslash as the function below takes them.
+fn replacement(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\\', '$']) {
+        return text.into();
+    }
+    // It stands for no group, and so for nothing: behind it a digit is a digit.
+    const NOTHING: &str = "${-}";
+    let (mut made, mut rest) = (String::with_capacity(text.len() * 2), text.chars().peekable());
+    while let Some(c) = rest.next() {
+        match (c, rest.peek()) {
+            ('$', _) => made.push_str("$$"),
+            ('\\', Some(group @ ('0'..='9' | '&'))) => {
+                made.extend(['\\', if *group == '&' { '0' } else { *group }]);
+                rest.next();
+                if rest.peek().is_some_and(char::is_ascii_digit) {
+                    made.push_str(NOTHING);
+                }
+            }
+            ('\\', _) => {
+                let _ = rest.next_if_eq(&'\\');
+                made.push('\\');
+                made.push_str(NOTHING);
+            }
+            (c, _) => made.push(c),
+        }
+    }
+    made.into()
 }
 
 /// Whether nothing has to be counted, for a text that is the same for all rows is put into few bytes.

@@ -380,7 +380,9 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
     Ok(Some(match statement {
         ast::Statement::CreateTable(create) => {
             let name = define::only_name(&create.name)?;
-            match (is_table(&name), create.if_not_exists, &create.query) {
+            // Both are refused.
+            let may_be_there = create.if_not_exists && !create.or_replace;
+            match (is_table(&name), may_be_there, &create.query) {
                 (true, true, None) => Resolved::Nothing(Command::CreateTable),
                 (true, true, Some(_)) => Resolved::Nothing(Command::CreateTableAs),
                 (_, _, None) => Resolved::Create(Box::new(create.clone())),

@@ -149,6 +149,9 @@ pub(crate) fn text_of_table(table: &dyn crate::catalog::Table) -> String {
         let (seconds, column) = (retention.keep().as_secs(), retention.column().replace('\'', "''"));
         options.push(format!("retention = '{seconds} seconds', retention_column = '{column}'"));
     }
+    if table.rewrites() {
+        options.push("deletes = 'rewrite'".to_owned());
+    }
     let optimized =
         Schema::fields(table.schema()).iter().filter(|field| field.optimize != Optimize::default());
     options.extend(optimized.map(|field| {

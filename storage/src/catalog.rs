@@ -231,7 +231,14 @@ impl CatalogLog {
         folders.retain(|folder| !state.names(folder));
         let drafts = self.drafts_among(folders.clone()).await?;
         folders.retain(|folder| drafts.iter().all(|(draft, _)| draft != folder));
-        Ok(folders)
+        let mut unnamed = Vec::new();
+        for folder in folders {
+            // Where a removal was late, a folder without files may be left.
+            if !self.store.list(&folder, None).await?.is_empty() {
+                unnamed.push(folder);
+            }
+        }
+        Ok(unnamed)
     }
 
     /// The journal with its first entry.
@@ -360,6 +367,19 @@ impl CatalogLog {
         self.step(state, |state| state.same(name, |table| table.id == id).map(Step::Drop)).await
     }
 
+    /// Writes an entry without effect: whoever was about to write one, and goes by what was there before, looks again.
+    ///
+    /// # Errors
+    /// [`StorageError::Store`].
+    pub async fn touch(&self, state: &Arc<CatalogState>) -> Result<Arc<CatalogState>> {
+        self.step(state, |_| Ok(self.nothing())).await
+    }
+
+    /// What no table is changed by.
+    fn nothing(&self) -> Step {
+        Step::Drop(self.store.new_id())
+    }
+
     /// Gives a query a name; `replace`: in the place of a view that has it.
     ///
     /// # Errors
@@ -436,8 +456,8 @@ impl CatalogLog {
                 // What a directory has not got after an error it will not get.
                 Ok(None) if self.store.is_local() => return Err(error),
                 Ok(None) => {
-                    let step = Step::Drop(self.store.new_id());
-                    let nothing = Entry { at: self.store.now_millis(), entry: self.store.new_id(), step };
+                    let (at, entry) = (self.store.now_millis(), self.store.new_id());
+                    let nothing = Entry { at, entry, step: self.nothing() };
                     if matches!(self.store.create(&path, bytes_of(number, &nothing)?).await, Ok(true)) {
                         let store = self.store.url();
                         tracing::warn!(

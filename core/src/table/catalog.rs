@@ -82,15 +82,16 @@ impl Catalog {
         tables.drafts.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Gives drafts their names, and removes the tables with the ids `gone`, all in one moment, or nothing of it. The
-    /// versions of a draft go on above all that its name has stood for.
+    /// Gives drafts their names, and removes the tables with the ids `gone`, each at the version that it must have if there is
+    /// one: all in one moment, or nothing of it. The versions of a draft go on above all that its name has stood for.
     ///
     /// # Errors
-    /// [`ErrorKind::TableNotFound`] where one that is to go is not there; [`ErrorKind::TableExists`] where a name is
-    /// taken by another; [`ErrorKind::MemoryLimit`] when there are [`MAX_TABLES`].
-    pub fn publish(&self, drafts: &[Arc<Table>], gone: &[u64]) -> Result<Vec<Arc<Table>>> {
+    /// [`ErrorKind::TableNotFound`] where one that is to go is not there; [`ErrorKind::WriteConflict`] where it has another
+    /// version; [`ErrorKind::TableExists`] where a name is taken by another; [`ErrorKind::MemoryLimit`] when there are
+    /// [`MAX_TABLES`].
+    pub fn publish(&self, drafts: &[Arc<Table>], gone: &[(u64, Option<u64>)]) -> Result<Vec<Arc<Table>>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let is_gone = |table: &Arc<Table>| gone.contains(&table.id());
+        let is_gone = |table: &Arc<Table>| gone.iter().any(|(id, _)| *id == table.id());
         let removed: Vec<_> = tables.by_name.values().filter(|table| is_gone(table)).cloned().collect();
         if removed.len() < gone.len() {
             let message = "a table that was to go was dropped or replaced meanwhile";
@@ -105,6 +106,14 @@ impl Catalog {
         }
         if tables.by_name.len() - removed.len() + drafts.len() > MAX_TABLES {
             return Err(too_many());
+        }
+        for (i, table) in removed.iter().enumerate() {
+            let at = gone.iter().find(|(id, _)| *id == table.id()).and_then(|(_, at)| *at);
+            if !table.set_dropped_at(at) {
+                removed[..i].iter().for_each(|table| table.set_kept());
+                let message = format!("another write to table {:?} came first", table.name());
+                return Err(Error::new(ErrorKind::WriteConflict, message));
+            }
         }
         removed.iter().for_each(|table| {
             tables.remove(table.name());
@@ -290,9 +299,18 @@ mod tests {
             old.commit(Change::default()).unwrap();
         }
         assert!(catalog.publish(std::slice::from_ref(&draft), &[]).is_err(), "the name is taken");
-        assert!(catalog.publish(std::slice::from_ref(&draft), &[old.id() + 1]).is_err(), "no such table");
+        assert!(
+            catalog.publish(std::slice::from_ref(&draft), &[(old.id() + 1, None)]).is_err(),
+            "no such table"
+        );
         assert_eq!(catalog.get("t").unwrap().id(), old.id());
-        let gone = catalog.publish(std::slice::from_ref(&draft), &[old.id()]).unwrap();
+        let (other, at) = (catalog.create("u", columns()).unwrap(), |version| Some(version));
+        for gone in [[(old.id(), at(6)), (other.id(), at(0))], [(old.id(), at(7)), (other.id(), at(1))]] {
+            let error = catalog.publish(std::slice::from_ref(&draft), &gone).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WriteConflict);
+        }
+        other.commit(Change::default()).unwrap();
+        let gone = catalog.publish(std::slice::from_ref(&draft), &[(old.id(), at(7))]).unwrap();
         assert_eq!(gone.iter().map(|table| table.id()).collect::<Vec<_>>(), [old.id()]);
         assert!(old.commit(Change::default()).is_err(), "nothing is written to what is gone");
         let now = catalog.get("t").unwrap();

@@ -354,8 +354,22 @@ impl Table {
 
     /// Marks the table as gone: a commit that runs is waited for, a later one fails.
     fn set_dropped(&self) {
+        let _ = self.set_dropped_at(None);
+    }
+
+    /// The same where this is its newest version.
+    fn set_dropped_at(&self, at: Option<u64>) -> bool {
         let _commit = lock(&self.commit);
-        self.dropped.store(true, Ordering::Release);
+        let is_at = at.is_none_or(|at| at == self.snapshot().version);
+        if is_at {
+            self.dropped.store(true, Ordering::Release);
+        }
+        is_at
+    }
+
+    /// What it was marked for has not happened.
+    fn set_kept(&self) {
+        self.dropped.store(false, Ordering::Release);
     }
 
     /// Makes its newest version no lower than `least`, and the only one: as it was a draft, nobody has asked for others.

@@ -143,7 +143,7 @@ impl Flight {
                 call.may(Action::Drop, Object::Table(&name))?;
                 call.may(Action::Create, Object::Table(&name))?;
                 // The old rows are there until all of the new ones are.
-                gone.push(Gone { name: name.clone(), id: None });
+                gone.push(Gone { name: name.clone(), id: None, at: None });
                 Some(self.draft(call, &name, convert::table_schema(&schema)?).await?)
             }
             (false, Mode { creates: true, .. }) => {

@@ -12,6 +12,12 @@ pub const PARTING_TABLES: usize = 256;
 pub const DISCARD_LOOKS: usize = 200;
 /// See [`DISCARD_LOOKS`].
 pub const DISCARD_LOOK: Duration = Duration::from_millis(50);
+/// How long a table that another is about to take the place of is closed, and for how long others leave it so.
+pub const CLOSED_FOR: Duration = Duration::from_secs(5);
+/// See [`CLOSED_FOR`]: longer, whatever the machine that has closed it was doing meanwhile.
+pub const LEFT_CLOSED_FOR: Duration = Duration::from_secs(10);
+/// How often it is looked whether a table is still closed.
+pub const CLOSED_LOOK: Duration = Duration::from_millis(50);
 /// Tables that one transaction makes or drops.
 pub const TRANSACTION_TABLES: usize = 256;
 /// Tables with columns from before that are kept to read older versions by, of all tables together.

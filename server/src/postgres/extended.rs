@@ -82,6 +82,9 @@ impl Session {
             // The others were answered before.
             _ => {}
         }
+        if self.wire.is_full() {
+            self.end_batch().await?;
+        }
         self.wire.flush_if_full().await
     }
 
@@ -301,6 +304,7 @@ impl Session {
         if !is_query {
             return Ok(self.describe_command(portal.part.as_ref(), portal.formats())?);
         }
+        self.end_batch().await?;
         if !portal.is_begun() {
             self.begin(portal).await?;
         }
@@ -314,12 +318,15 @@ impl Session {
             self.portals.insert(name, portal);
             return Ok(());
         };
-        if let Some(command) = self.command_of(part)? {
-            let (part, formats) = (part.clone(), portal.formats().to_vec());
+        let part = part.clone();
+        if let Some(command) = self.command_of(&part)? {
+            self.end_batch().await?;
+            let formats = portal.formats().to_vec();
             let parameters = portal.parameters().to_vec();
             self.portals.insert(name, portal);
             return self.obey(command, &part, &parameters, &formats, false).await;
         }
+        self.join_batch(&part).await?;
         if !portal.is_begun() {
             self.begin(&mut portal).await?;
         }

@@ -11,6 +11,7 @@
 //! * Every message is bounded before there is room for it, and so is what a connection keeps: `limits.rs` has the list.
 //! * `encrypted` begins TLS, and `password` asks for a key, by SCRAM; a server without them asks for neither.
 
+mod batch;
 mod cancel;
 mod command;
 mod copy;

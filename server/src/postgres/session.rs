@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     METHOD, Shared,
+    batch::Batch,
     cancel::Key,
     command::{self, Command},
     encrypted,
@@ -50,6 +51,8 @@ pub(super) struct Session {
     pub(super) key: Key,
     pub(super) settings: Settings,
     pub(super) transaction: Transaction,
+    /// What is inserted between two Syncs without a transaction.
+    pub(super) batch: Option<Batch>,
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
     /// For the connection, and what it keeps.
@@ -157,6 +160,7 @@ impl Session {
                 key,
                 settings,
                 transaction: Transaction::default(),
+                batch: None,
                 statements: HashMap::new(),
                 portals: HashMap::new(),
                 memory,
@@ -256,10 +260,14 @@ impl Session {
             Ok(Frontend::Terminate) => return Err(End::Gone),
             Ok(Frontend::Query(sql)) => {
                 self.skips = false;
-                self.simple(&sql).await
+                match self.end_batch().await {
+                    Ok(()) => self.simple(&sql).await,
+                    failed => failed,
+                }
             }
             Ok(Frontend::Sync) => {
                 self.skips = false;
+                self.sync_batch().await?;
                 if self.transaction.state == State::None {
                     self.portals.clear();
                 }
@@ -267,7 +275,11 @@ impl Session {
             }
             // Of a COPY that is over, or has failed.
             Ok(Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_)) => Ok(()),
-            Ok(Frontend::Flush) => self.wire.flush().await,
+            Ok(Frontend::Flush) if self.batch.is_none() => self.wire.flush().await,
+            Ok(Frontend::Flush) => match self.end_batch().await {
+                Ok(()) => self.wire.flush().await,
+                failed => failed,
+            },
             _ if self.skips => Ok(()),
             Ok(message) => self.extended(message).await,
             Err(error) => Err(error.into()),
@@ -275,6 +287,7 @@ impl Session {
         self.wire.forget();
         match done {
             Err(End::Error(error)) if !error.is_fatal() => {
+                self.give_up_batch().await;
                 self.failed(&error)?;
                 if tag == b'Q' {
                     return self.ready().await;
@@ -313,7 +326,7 @@ impl Session {
     }
 
     /// Tells of an error, which fails the transaction.
-    fn failed(&mut self, error: &Error) -> Result<()> {
+    pub(super) fn failed(&mut self, error: &Error) -> Result<()> {
         if self.transaction.state == State::Open {
             self.transaction.state = State::Failed;
         }

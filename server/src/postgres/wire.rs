@@ -253,7 +253,12 @@ impl Wire {
 
     /// Sends what was put, once there is much of it.
     pub(super) async fn flush_if_full(&mut self) -> std::result::Result<(), End> {
-        if self.output.len() >= limits::POSTGRES_OUTPUT_BYTES { self.flush().await } else { Ok(()) }
+        if self.is_full() { self.flush().await } else { Ok(()) }
+    }
+
+    /// Whether much was put.
+    pub(super) fn is_full(&self) -> bool {
+        self.output.len() >= limits::POSTGRES_OUTPUT_BYTES
     }
 
     /// Sends what was put. A client that takes nothing for too long is gone.

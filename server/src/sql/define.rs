@@ -76,17 +76,22 @@ pub(super) struct NewDraft {
     pub(super) draft: Draft,
     /// In the place of one that has its name.
     replaces: bool,
+    /// That one's id and version, where rows of it were read.
+    read: Option<(u64, u64)>,
 }
 
 impl NewDraft {
     /// Gives it its name, or to a transaction, which does so with its commit.
     pub(super) async fn publish(self, asker: &Asker, has_rows: bool) -> Result<()> {
-        if let Some(transaction) = &asker.transaction {
-            return transaction.has_made(self.draft, has_rows, self.replaces);
-        }
         let name = self.draft.table().name().to_owned();
-        let gone = if self.replaces { vec![Gone { name, id: None }] } else { Vec::new() };
-        self.draft.publish(gone).await
+        let gone = self.replaces.then(|| match self.read {
+            Some((id, at)) => Gone { name, id: Some(id), at: Some(at) },
+            None => Gone { name, id: None, at: None },
+        });
+        match &asker.transaction {
+            Some(transaction) => transaction.has_made(self.draft, has_rows, gone),
+            None => self.draft.publish(gone.into_iter().collect()).await,
+        }
     }
 }
 
@@ -148,7 +153,13 @@ impl Tables {
         let deletes = if rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
         let new = New { name, schema, retention, deletes };
         let draft = Draft::make(&self.state, caller, &self.runtime, new).await?;
-        Ok(NewDraft { draft, replaces })
+        let read = self
+            .done()
+            .current
+            .get(draft.table().name())
+            .map(|read| (read.table.id(), read.version.number()));
+        let read = read.filter(|_| replaces && matches!(meaning, Meaning::Outside));
+        Ok(NewDraft { draft, replaces, read })
     }
 
     /// It goes on when the client is gone: what is in the store must be here.

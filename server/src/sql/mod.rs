@@ -36,6 +36,7 @@ use basalt_sql::{
     distributed::Nodes,
     system::{Client, ServerRow, ServerTable},
 };
+use basalt_storage::Deletes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::{runtime::Handle, time::Instant};
 
@@ -481,6 +482,10 @@ impl Table for At {
 
     fn retention(&self) -> Option<Retention> {
         self.pinned.version.retention().map(|retention| Retention::clone(retention))
+    }
+
+    fn rewrites(&self) -> bool {
+        self.pinned.version.deletes() == Deletes::Rewrite
     }
 
     fn run(&self, query: Query) -> Answers {

@@ -93,17 +93,15 @@ impl Transaction {
         outside.dedup();
     }
 
-    /// A table that gets its name with the commit, where `replaces` in the place of one that has it.
-    pub(super) fn has_made(&self, draft: Draft, has_rows: bool, replaces: bool) -> Result<()> {
-        let name = draft.table().name().to_owned();
-        let mut tables = match replaces {
-            true => self.forgotten(&name, None)?,
-            false => self.tables(),
+    /// A table that gets its name with the commit, perhaps in the place of one that has it.
+    pub(super) fn has_made(&self, draft: Draft, has_rows: bool, replaced: Option<Gone>) -> Result<()> {
+        let mut tables = match &replaced {
+            Some(replaced) => self.forgotten(&replaced.name, None)?,
+            None => self.tables(),
         };
         check_room(&tables)?;
-        if replaces && tables.gone.iter().all(|gone| gone.name != name) {
-            tables.gone.push(Gone { name, id: None });
-        }
+        let replaced = replaced.filter(|new| tables.gone.iter().all(|gone| gone.name != new.name));
+        tables.gone.extend(replaced);
         tables.made.push((draft, has_rows));
         Ok(())
     }
@@ -113,7 +111,7 @@ impl Transaction {
         let mut tables = self.forgotten(name, outside)?;
         check_room(&tables)?;
         if let Some(id) = outside.filter(|_| tables.gone.iter().all(|gone| gone.name != name)) {
-            tables.gone.push(Gone { name: name.to_owned(), id: Some(id) });
+            tables.gone.push(Gone { name: name.to_owned(), id: Some(id), at: None });
         }
         Ok(())
     }

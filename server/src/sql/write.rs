@@ -148,7 +148,11 @@ impl Writer for RowsWriter {
             let written = buffer.commit().await?;
             if let (Some(new), Written::Done { inserted, .. }) = (new, written) {
                 let (new, asker) = *new;
-                new.publish(&asker, inserted > 0).await?;
+                match new.publish(&asker, inserted > 0).await {
+                    // Made of what is not there any more: made again.
+                    Err(error) if error.is_conflict() => return Ok(Written::Conflict),
+                    published => published?,
+                }
             }
             drop(token);
             Ok(written)

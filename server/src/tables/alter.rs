@@ -47,13 +47,18 @@ impl Tables {
         change: &Change,
         only_at: Option<u64>,
     ) -> Result<Option<u64>, RequestError> {
+        let left = stored.left_closed().await?;
         let _advancing = stored.advancing.lock().await;
         let (state, at) = (stored.state(), self.shared.now());
+        if state.closed_at() != left {
+            return Ok(None);
+        }
         if only_at.is_some_and(|version| version != state.version()) {
             let message = format!("another write to table {:?} came first", stored.table.name());
             return Err(RequestError::new(ErrorReason::WriteConflict, message));
         }
-        match stored.log.commit(&state, change).await {
+        let change = Change { closed: left.map(|_| false), ..change.clone() };
+        match stored.log.commit(&state, &change).await {
             Ok(committed) => {
                 let version = committed.state.version();
                 match committed.state.has_same_columns(&state) {

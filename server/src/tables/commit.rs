@@ -18,7 +18,9 @@ use basalt_core::{
     table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, TableState};
+use basalt_storage::{
+    CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, StorageError, TableState,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
@@ -120,6 +122,8 @@ pub(super) enum Edit {
     ReplaceAll,
     /// Nothing; the table's properties are others.
     Properties(Vec<(String, Option<String>)>),
+    /// Nothing; it is closed behind this version, or open again where it was closed at this one.
+    Closed(bool, u64),
 }
 
 /// What an [`Edit`] comes to.
@@ -129,6 +133,7 @@ struct Edited<'a> {
     gone: &'a [u32],
     deletions: &'a [(u32, Arc<Deleted>)],
     properties: &'a [(String, Option<String>)],
+    closed: Option<bool>,
 }
 
 /// What came of a commit.
@@ -174,15 +179,20 @@ impl Stored {
     /// That the table is still in the catalog once a version of it was committed. Another server may have dropped it, and
     /// may not know this one to tell it so; what was written behind that would be lost with the table.
     pub(super) async fn check_named(&self) -> Result<(), RequestError> {
-        let is_asked = !self.attached && self.is_named();
-        let Some(durable) = self.durable.upgrade().filter(|_| is_asked) else { return Ok(()) };
-        let newest = durable.log.newer(&durable.state()).await.map_err(|error| {
+        let is_named = self.is_still_named().await.map_err(|error| {
             let message =
                 format!("the change was made; whether the table was dropped before is not known: {error}");
             RequestError::new(ErrorReason::OutcomeUnknown, message)
         })?;
-        let is_named = newest.tables().values().any(|entry| entry.number() == self.table.id());
         if is_named { Ok(()) } else { Err(self.gone()) }
+    }
+
+    /// Whether the catalog has it at this moment.
+    pub(super) async fn is_still_named(&self) -> Result<bool, StorageError> {
+        let is_asked = !self.attached && self.is_named();
+        let Some(durable) = self.durable.upgrade().filter(|_| is_asked) else { return Ok(true) };
+        let newest = durable.log.newer(&durable.state()).await?;
+        Ok(newest.tables().values().any(|entry| entry.number() == self.table.id()))
     }
 
     /// Encodes rows, if there are any, and writes them to a file.
@@ -311,6 +321,10 @@ impl Stored {
     ) -> Result<Outcome, RequestError> {
         let started = Instant::now();
         for _ in 0..limits::COMMIT_ATTEMPTS {
+            let left = match &edit {
+                Edit::Closed(..) => None,
+                _ => self.left_closed().await?,
+            };
             let searched = self.state();
             let replaced = match &edit {
                 Edit::Replace(keys) => {
@@ -327,6 +341,9 @@ impl Stored {
             if replaced.is_some() && state.version() != searched.version() {
                 continue;
             }
+            if state.closed_at() != left && !matches!(edit, Edit::Closed(..)) {
+                continue;
+            }
             let all = match &edit {
                 Edit::ReplaceAll => Some(everything(&state)),
                 _ => None,
@@ -336,7 +353,7 @@ impl Stored {
                 (None, Some((all, rows))) => (all, Default::default(), *rows),
                 (None, None) => (&edit, Default::default(), 0),
             };
-            let Edited { operation, gone, deletions, properties } = self.edited(edit, &state)?;
+            let Edited { operation, gone, deletions, properties, closed } = self.edited(edit, &state)?;
             let change = basalt_storage::Change {
                 operation,
                 add: new.iter().chain(rewritten).map(|new| new.file.clone()).collect(),
@@ -344,6 +361,8 @@ impl Stored {
                 deletions: deletions.iter().map(|(id, deleted)| (*id, deleted.places())).collect(),
                 properties: properties.to_vec(),
                 requests: requests.clone(),
+                // Nobody goes on with what it was closed for.
+                closed: closed.or(left.map(|_| false)),
                 ..basalt_storage::Change::default()
             };
             match self.log.commit(&state, &change).await {
@@ -405,6 +424,16 @@ impl Stored {
             }
             Edit::Properties(properties) => {
                 Ok(Edited { operation: Operation::SetProperties, properties, ..Edited::default() })
+            }
+            Edit::Closed(closed, at) => {
+                let fits = match closed {
+                    true => now.version() == *at && now.closed_at().is_none(),
+                    false => now.closed_at() == Some(*at),
+                };
+                if !fits {
+                    return Err(self.changed());
+                }
+                Ok(Edited { operation: Operation::Close, closed: Some(*closed), ..Edited::default() })
             }
         }
     }

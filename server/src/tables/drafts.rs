@@ -11,11 +11,11 @@ use basalt_core::{
     table::{Change, Retention, Table},
 };
 use basalt_storage::{Deletes, StorageError, retention_properties};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 #[cfg(feature = "sql")]
 use super::TableVersion;
-use super::{Durable, Tables, rewrite};
+use super::{Durable, Tables, closed, rewrite};
 use crate::{limits, status::RequestError};
 
 /// A table that has no name yet.
@@ -40,6 +40,8 @@ pub(crate) struct Gone {
     pub(crate) name: String,
     /// The id that it must have; `None`: it is whichever has the name, if one has.
     pub(crate) id: Option<u64>,
+    /// The version that it must have: what takes its place was made from that. It has an id then.
+    pub(crate) at: Option<u64>,
 }
 
 impl Tables {
@@ -72,13 +74,24 @@ impl Tables {
     pub(crate) async fn publish(&self, drafts: Vec<Draft>, gone: &[Gone]) -> Result<(), RequestError> {
         let Some(durable) = &self.durable else { return self.publish_in_memory(&drafts, gone) };
         let stored: Vec<_> = drafts.iter().filter_map(|draft| draft.stored.clone()).collect();
-        let gone = gone.iter().map(|gone| basalt_storage::Gone { name: gone.name.clone(), number: gone.id });
+        let until = Instant::now() + limits::CLOSED_FOR;
+        let closed = match durable.close(gone).await {
+            Ok(closed) => closed,
+            Err(error) => {
+                self.discard_all(drafts).await;
+                return Err(error);
+            }
+        };
+        let gone = gone.iter().map(|gone| basalt_storage::Gone {
+            name: gone.name.clone(),
+            number: gone.id,
+            until: gone.at.map(|_| until),
+        });
         let gone: Vec<_> = gone.collect();
         let published = durable.log.publish(&durable.state(), &stored, &gone).await;
         if matches!(published, Err(StorageError::Invalid(_))) {
-            for draft in drafts {
-                self.discard(draft).await;
-            }
+            closed::open(closed).await;
+            self.discard_all(drafts).await;
         }
         self.changed(durable, published).await?;
         // Others may have dropped it by now.
@@ -93,14 +106,20 @@ impl Tables {
         for table in &tables {
             self.check_no_view(table.name())?;
         }
-        let ids = gone.iter().map(|gone| match gone.id {
-            Some(id) => Some(id),
-            None => catalog.find(&gone.name).ok().map(|table| table.id()),
+        let gone = gone.iter().filter_map(|gone| match gone.id {
+            Some(id) => Some((id, gone.at)),
+            None => catalog.find(&gone.name).ok().map(|table| (table.id(), None)),
         });
-        let removed = catalog.publish(&tables, &ids.flatten().collect::<Vec<_>>())?;
+        let removed = catalog.publish(&tables, &gone.collect::<Vec<_>>())?;
         removed.iter().for_each(|table| self.forget(table));
         self.shared.memory.count_tables(catalog);
         Ok(())
+    }
+
+    async fn discard_all(&self, drafts: Vec<Draft>) {
+        for draft in drafts {
+            self.discard(draft).await;
+        }
     }
 
     /// Removes a draft that was not published.

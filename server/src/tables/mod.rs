@@ -7,6 +7,7 @@
 mod alter;
 mod background;
 mod catalog;
+mod closed;
 mod columns;
 mod commit;
 mod delete;

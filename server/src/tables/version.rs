@@ -44,6 +44,15 @@ impl TableVersion {
         }
     }
 
+    /// What deletions leave in its files, where it has some.
+    #[cfg(feature = "sql")]
+    pub(crate) fn deletes(&self) -> basalt_storage::Deletes {
+        match self {
+            Self::Stored(state) => state.deletes(),
+            Self::InMemory(_) => basalt_storage::Deletes::default(),
+        }
+    }
+
     /// The ids of its fragments, ascending.
     pub(crate) fn fragments(&self) -> Arc<[u32]> {
         match self {

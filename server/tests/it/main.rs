@@ -41,6 +41,7 @@ mod panics;
 mod pinned;
 mod query;
 mod readme;
+mod replaced;
 mod request_ids;
 mod retention;
 mod scale;

@@ -126,6 +126,19 @@ async fn columns_change_and_old_versions_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_table_makes_it_again() {
+    let store = tempfile::tempdir().unwrap();
+    let client = Client::connect(&serve(store.path().to_str().unwrap(), |_| {}).await).await.unwrap();
+    let created = "CREATE TABLE \"t\" (\"k\" BIGINT NOT NULL, \"at\" TIMESTAMP) WITH \
+                   (retention = '3600 seconds', retention_column = 'at', deletes = 'rewrite', \"optimize.k\" = 'size')";
+    for _ in 0..2 {
+        client.sql(created).collect().await.unwrap();
+        assert_eq!(text(&client, "SHOW CREATE TABLE t").await, created);
+        client.sql("DROP TABLE t").collect().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_columns_are_optimized_for_changes_and_nothing_else() {
     let store = tempfile::tempdir().unwrap();
     let client = Client::connect(&serve(store.path().to_str().unwrap(), |_| {}).await).await.unwrap();

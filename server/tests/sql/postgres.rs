@@ -1,5 +1,6 @@
 //! The door for PostgreSQL's clients, spoken to byte by byte: what tools do with it, `scripts/check-postgres` tries.
 
+mod batches;
 pub(crate) mod client;
 mod statements;
 

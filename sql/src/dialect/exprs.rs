@@ -34,9 +34,42 @@ pub(super) fn bare(name: &ObjectName) -> Option<String> {
 
 /// An expression with others in the places of its parameters.
 pub(super) fn parsed(template: &str, given: &[Expr], doubled: &mut usize) -> Result<Expr> {
+    Ok(filled(read(template)?, given, doubled))
+}
+
+/// The same, whose aggregates are of the rows alone for which the last of the given ones is true; `None`: it has none.
+pub(super) fn parsed_of_some(template: &str, given: &[Expr], doubled: &mut usize) -> Result<Option<Expr>> {
+    let mut expr = read(template)?;
+    let condition = read(&format!("${}", given.len()))?;
+    let mut has_any = false;
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let Expr::Function(function) = expr
+            && bare(&function.name).is_some_and(|name| AGGREGATES.contains(&name.as_str()))
+        {
+            has_any = true;
+            let condition = Box::new(condition.clone());
+            function.filter = Some(match function.filter.take() {
+                Some(left) => {
+                    Box::new(Expr::BinaryOp { left, op: ast::BinaryOperator::And, right: condition })
+                }
+                None => condition,
+            });
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(has_any.then(|| filled(expr, given, doubled)))
+}
+
+/// The aggregates of templates.
+const AGGREGATES: [&str; 5] = ["avg", "count", "first_value", "max", "sum"];
+
+fn read(template: &str) -> Result<Expr> {
     let failed = || Error::Internal(format!("the template {template} is none"));
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(template).map_err(|_| failed())?;
-    let mut expr = parser.parse_expr().map_err(|_| failed())?;
+    parser.parse_expr().map_err(|_| failed())
+}
+
+fn filled(mut expr: Expr, given: &[Expr], doubled: &mut usize) -> Expr {
     let mut used = vec![0_usize; given.len()];
     let _ = visit_expressions_mut(&mut expr, |expr| {
         if let Expr::Value(value) = expr
@@ -52,7 +85,7 @@ pub(super) fn parsed(template: &str, given: &[Expr], doubled: &mut usize) -> Res
         }
         ControlFlow::<()>::Continue(())
     });
-    Ok(expr)
+    expr
 }
 
 pub(crate) fn literal(expr: &Expr) -> Option<&str> {
@@ -338,6 +371,10 @@ pub(super) fn type_of(data_type: &mut ast::DataType) {
         DataType::UBigInt => Some(DataType::BigIntUnsigned(None)),
         DataType::HugeInt => Some(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0))),
         DataType::Blob(None) => Some(DataType::Bytea),
+        DataType::Character(length) => Some(DataType::Char(*length)),
+        DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
+            Some(DataType::Varchar(*length))
+        }
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             match bare(name).unwrap_or_default().as_str() {
                 "uinteger" => Some(DataType::IntegerUnsigned(None)),

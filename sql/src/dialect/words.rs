@@ -28,6 +28,15 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
     for mut token in tokens {
         singular(&kept, &mut token);
         matched(&kept, &mut token);
+        if is_trimmed_from(&kept, &token) {
+            continue;
+        }
+        if let Some(number) = with_base(&kept, &token)? {
+            if matches!(token.token, Token::Word(_)) {
+                kept.pop();
+            }
+            token.token = number;
+        }
         if let Some(number) = bracketed(&kept, &token) {
             // `INTERVAL (2) DAY`
             kept.truncate(kept.len() - 2);
@@ -73,6 +82,53 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// `TRIM(BOTH FROM x)`, `TRIM(FROM x)`: what is trimmed away is not said, and the parser knows them without FROM.
+fn is_trimmed_from(before: &[TokenWithSpan], token: &TokenWithSpan) -> bool {
+    if keyword(&token.token) != Keyword::FROM {
+        return false;
+    }
+    let sides = [Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING];
+    let before = match before {
+        [before @ .., side] if sides.contains(&keyword(&side.token)) => before,
+        before => before,
+    };
+    matches!(before, [.., trim, open] if keyword(&trim.token) == Keyword::TRIM && open.token == Token::LParen)
+}
+
+/// `0x1F`, `0b101` and `0o17` as numbers: the parser takes the first for bytes, and the others for a number with a name
+/// behind it, which is `before`'s last.
+fn with_base(before: &[TokenWithSpan], token: &TokenWithSpan) -> Result<Option<Token>> {
+    let place = token.span.start;
+    let (digits, base) = match (&token.token, before.last()) {
+        // `x'1F'` is longer.
+        (Token::HexStringLiteral(digits), _)
+            if token.span.end.column.checked_sub(place.column) == Some(digits.len() as u64 + 2) =>
+        {
+            (digits.as_str(), 16)
+        }
+        (Token::Word(word), Some(zero))
+            if word.quote_style.is_none()
+                && zero.span.end == place
+                && matches!(&zero.token, Token::Number(zero, _) if zero == "0") =>
+        {
+            match word.value.split_at_checked(1) {
+                Some(("b" | "B", digits)) => (digits, 2),
+                Some(("o" | "O", digits)) => (digits, 8),
+                // The parser knows the small letter.
+                Some(("X", digits)) => (digits, 16),
+                _ => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    };
+    let number = u128::from_str_radix(digits, base);
+    let number = number.ok().filter(|_| !digits.starts_with('+')).ok_or_else(|| {
+        let error = Error::invalid(format!("{digits:?} is no number to the base {base}, or too large"));
+        error.at(place.line, place.column)
+    })?;
+    Ok(Some(Token::Number(number.to_string(), false)))
 }
 
 /// Spaces that the parser does not know for spaces.
@@ -150,6 +206,8 @@ fn from_first(tokens: &mut Vec<TokenWithSpan>) {
     let keyword =
         |token: Option<&TokenWithSpan>| token.map_or(Keyword::NoKeyword, |token| keyword(&token.token));
     let sets = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
+    let (explains, options) =
+        (keyword(tokens.first()) == Keyword::EXPLAIN, [Keyword::ANALYZE, Keyword::VERBOSE]);
     // For each parenthesis that is open: whether what it holds begins with WITH.
     let mut with = vec![false];
     let mut found = Vec::new();
@@ -166,7 +224,10 @@ fn from_first(tokens: &mut Vec<TokenWithSpan>) {
             },
             _ => {
                 let last = keyword(before(1));
-                sets.contains(&last)
+                last == Keyword::AS
+                    || (explains
+                        && tokens[1..at].iter().all(|token| options.contains(&self::keyword(&token.token))))
+                    || sets.contains(&last)
                     || matches!(last, Keyword::ALL | Keyword::DISTINCT) && sets.contains(&keyword(before(2)))
             }
         };

@@ -13,6 +13,7 @@ use basalt_core::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{CatalogLog, CatalogState, Change, Step, TableEntry, location};
@@ -45,11 +46,17 @@ pub struct Gone {
     pub name: String,
     /// The [number](TableEntry::number) that it must have; `None`: it is whichever has the name, if one has.
     pub number: Option<u64>,
+    /// Until when it may go, where its log is closed for as long.
+    pub until: Option<Instant>,
 }
 
 impl Gone {
     /// Which table of a state it is.
     fn of(&self, state: &CatalogState) -> Result<Option<Uuid>> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            let message = format!("the catalog has no answer for so long that table {:?} stays", self.name);
+            return Err(Error::new(ErrorKind::WriteConflict, message).into());
+        }
         match self.number {
             Some(number) => state.same(&self.name, |table| table.number() == number).map(Some),
             None => Ok(state.tables().get(&self.name).map(|table| table.id)),
@@ -88,8 +95,9 @@ impl CatalogLog {
     ///
     /// # Errors
     /// [`StorageError::Invalid`], and nothing has happened: with [`ErrorKind::TableExists`] where a name is taken, with
-    /// [`ErrorKind::TableNotFound`] where a table that goes is not there, or a draft is too old. After other errors the drafts
-    /// may have their names, and must not be [discarded](Self::discard).
+    /// [`ErrorKind::TableNotFound`] where a table that goes is not there, or a draft is too old, with
+    /// [`ErrorKind::WriteConflict`] where it is too late for one. After other errors the drafts may have their names, and
+    /// must not be [discarded](Self::discard).
     pub async fn publish(
         &self,
         state: &Arc<CatalogState>,

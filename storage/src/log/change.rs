@@ -9,7 +9,7 @@ use super::{
     actions::{Action, Add, CommitInfo, Descriptor, Remove, Txn},
     file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry, TAG_ENCODED, TAG_FRAGMENT},
     protocol,
-    state::{NEXT_FRAGMENT, Request, TableState},
+    state::{CLOSED, NEXT_FRAGMENT, Request, TableState},
 };
 use crate::{
     alter::{self, Alteration},
@@ -36,6 +36,8 @@ pub enum Operation {
     SetProperties,
     /// The table's columns.
     Alter,
+    /// Whether it is closed.
+    Close,
 }
 
 impl Operation {
@@ -49,6 +51,7 @@ impl Operation {
             Self::Compact => "OPTIMIZE",
             Self::SetProperties => "SET TBLPROPERTIES",
             Self::Alter => "CHANGE COLUMN",
+            Self::Close => "CLOSE",
         }
     }
 }
@@ -70,6 +73,9 @@ pub struct Change {
     pub properties: Vec<(String, Option<String>)>,
     /// Changes of the columns.
     pub alterations: Vec<Alteration>,
+    /// Closes the table, which another is about to take the place of, or opens it again: writers that find it closed do not
+    /// commit before they know what has come of it. To other writers of Delta it says nothing.
+    pub closed: Option<bool>,
 }
 
 /// A change on its way.
@@ -129,6 +135,12 @@ pub(super) fn plan(
     }
     actions.extend(metadata.map(Action::MetaData));
     actions.extend(change.requests.iter().map(|request| Action::Txn(request.to_txn(version, now))));
+
+    if let Some(closed) = change.closed {
+        // Default: no log has so many versions.
+        let version = if closed { i64::try_from(version).unwrap_or(i64::MAX) } else { -1 };
+        actions.push(Action::Txn(Txn { app_id: CLOSED.into(), version, last_updated: Some(now) }));
+    }
 
     let first_id = base.next_fragment();
     let next = u32::try_from(change.add.len()).ok().and_then(|n| first_id.checked_add(n));

@@ -15,6 +15,9 @@ use crate::{data::ColumnStats, deletes::Deletes, error::Result, schema::TableSch
 
 /// The transaction id whose version is the next fragment's id.
 pub(crate) const NEXT_FRAGMENT: &str = "basalt.nextFragment";
+/// The transaction id whose version is that of the commit which has [closed](super::Change::closed) the table; below 0: it
+/// is open.
+pub(super) const CLOSED: &str = "basalt.closed";
 
 /// Milliseconds for which a table remembers what has left it: for an hour longer than that can be read, in which a
 /// vacuum comes by.
@@ -214,6 +217,11 @@ impl TableState {
         // Default: as above.
         let used = self.fragments.last_own().map_or(0, |f| f.id + 1);
         counted.max(used)
+    }
+
+    /// The version that has [closed](super::Change::closed) the table, where no later one has opened it.
+    pub fn closed_at(&self) -> Option<u64> {
+        self.txns.get(CLOSED).and_then(|txn| u64::try_from(txn.version).ok())
     }
 
     /// The writes with an id that it still knows of, in no particular order.

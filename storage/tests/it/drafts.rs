@@ -8,7 +8,7 @@ use std::{
 };
 
 use basalt_core::error::ErrorKind;
-use basalt_storage::{CatalogLog, Draft, Gone, Result, StorageError, Store};
+use basalt_storage::{CatalogLog, Change, Draft, Gone, Operation, Result, StorageError, Store};
 
 use crate::support::{append, numbers, schema};
 
@@ -37,7 +37,7 @@ async fn draft(catalog: &CatalogLog, name: &str, rows: impl IntoIterator<Item = 
 }
 
 fn gone(name: &str, number: Option<u64>) -> Gone {
-    Gone { name: name.to_owned(), number }
+    Gone { name: name.to_owned(), number, until: None }
 }
 
 /// Folders of tables, and marks in them.
@@ -99,6 +99,31 @@ async fn a_draft_takes_the_place_of_a_table_in_one_step() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert!(at_once.vacuum(&loaded).await.unwrap().files > 0);
     assert_eq!(folders(folder.path()), (3, 0));
+}
+
+/// Whoever would take the place of a table for longer than others leave it closed finds that it is too late.
+#[tokio::test]
+async fn what_comes_late_takes_no_place() {
+    let catalog = CatalogLog::new(Store::in_memory(), KEEP);
+    let old = draft(&catalog, "t", [1]).await;
+    let state = catalog.load().await.unwrap();
+    let state = catalog.publish(&state, std::slice::from_ref(&old), &[]).await.unwrap();
+    let (log, mut table) = catalog.open(&state.tables()["t"]).await.unwrap();
+    for (closed, at) in [(Some(true), Some(2)), (None, Some(2)), (Some(false), None)] {
+        let change = Change { operation: Operation::Close, closed, ..Change::default() };
+        table = log.commit(&table, &change).await.unwrap().state;
+        assert_eq!(table.closed_at(), at);
+        assert_eq!(log.load().await.unwrap().closed_at(), at);
+    }
+
+    let new = [draft(&catalog, "t", [2]).await];
+    let late = [Gone { until: Some(tokio::time::Instant::now()), ..gone("t", None) }];
+    assert_eq!(kind(catalog.publish(&state, &new, &late).await), ErrorKind::WriteConflict);
+    let touched = catalog.touch(&state).await.unwrap();
+    assert_eq!((touched.tables(), touched.version()), (state.tables(), state.version() + 1));
+    let later = [Gone { until: Some(tokio::time::Instant::now() + HOUR), ..gone("t", None) }];
+    let replaced = catalog.publish(&state, &new, &later).await.unwrap();
+    assert_eq!(replaced.tables()["t"], new[0].entry);
 }
 
 #[tokio::test]
