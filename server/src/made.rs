@@ -44,12 +44,12 @@ impl MadeTables {
         }
     }
 
-    /// Whether somebody has made a table, which is as it was then, and has no rows.
-    pub(crate) fn is_of(&self, table: &Table, caller: &Caller) -> bool {
+    /// The version of a table that somebody has made, which is as it was then, and has no rows.
+    pub(crate) fn empty_at(&self, table: &Table, caller: &Caller) -> Option<u64> {
         let now = table.snapshot();
         let is_it = |(id, version, by): &(u64, u64, Caller)| {
             *id == table.id() && *version == now.version() && by.is_same_as(caller)
         };
-        now.rows() == 0 && self.all().iter().any(is_it)
+        (now.rows() == 0 && self.all().iter().any(is_it)).then(|| now.version())
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
-    access::{Access, Caller, Roots},
+    access::{Access, Action, Caller, Object, Roots},
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -87,6 +87,14 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Fails where somebody may not drop a table. Where he may only because he has made it, and it is empty still, the answer is
+    /// the version at which it must be when it goes: not one with rows that come before it does.
+    pub(crate) fn may_drop(&self, caller: &Caller, name: &str) -> Result<Option<u64>, RequestError> {
+        let own = self.catalog.find(name).ok().and_then(|table| self.made.empty_at(&table, caller));
+        caller.may_drop(name, own.is_some())?;
+        Ok(own.filter(|_| !caller.allows(Action::Drop, Object::Table(name))))
+    }
+
     /// `name` is that of this node in its cluster; without one the server is alone.
     pub(crate) fn new(
         environment: Arc<dyn Environment>,

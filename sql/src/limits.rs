@@ -126,3 +126,5 @@ pub const SETS: usize = 4096;
 pub const SUMMARIZED_AT_ONCE: usize = 100;
 /// Nodes of what is made of a correlated subquery: one within another has what is around it in it more than once.
 pub const CORRELATED_NODES: usize = 4096;
+/// For how long EXPLAIN looks at rows to tell how many operators should give; of those that are left nothing is told.
+pub const ESTIMATED_FOR: Duration = Duration::from_millis(100);

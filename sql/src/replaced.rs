@@ -38,7 +38,7 @@ impl Call for Replaced {
         }
         let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if is_once { 1 } else { args.number_rows };
-        let texts = Texts::new(text, from, to, rows)?;
+        let texts = Texts::new(text, from, to)?;
         let is_replace = function.name() == REPLACE;
         let most = |row: usize| match is_replace {
             true => texts.most(row),
@@ -46,16 +46,17 @@ impl Call for Replaced {
         };
         // What is put in may be as long as the texts were, and this.
         let room = texts.bytes().saturating_add(limits::TEXTS_BYTES);
-        if (0..rows).map(most).fold(0, u64::saturating_add) <= room {
-            return invoke(function, args);
-        }
         let too_long = || {
             let message = format!("{} would make more than {room} bytes", function.name());
             Err(Error::new(ErrorKind::MemoryLimit, message).into())
         };
+        let at_once = texts.rows_at_once(rows);
+        if (0..rows).map(most).fold(0, u64::saturating_add) <= room {
+            return in_parts(function, args, rows, at_once);
+        }
         if is_replace {
             let exact = (0..rows).map(|row| texts.exact(row)).fold(0, u64::saturating_add);
-            return if exact <= room { invoke(function, args) } else { too_long() };
+            return if exact <= room { in_parts(function, args, rows, at_once) } else { too_long() };
         }
         // How often a pattern is found is known once it is: row by row.
         let (mut made, mut bytes) = (Vec::with_capacity(rows), 0_u64);
@@ -63,7 +64,7 @@ impl Call for Replaced {
             if most(row) > room {
                 return too_long();
             }
-            let one = one_row(function, &args, row)?;
+            let one = some_rows(function, &args, row, 1)?;
             bytes = bytes.saturating_add(one.get_buffer_memory_size() as u64);
             if bytes > room {
                 return too_long();
@@ -142,23 +143,40 @@ fn invoke(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValu
     })
 }
 
-/// The answer for one row.
-fn one_row(function: &ScalarUDF, args: &ScalarFunctionArgs, row: usize) -> Result<ArrayRef> {
-    let one = |arg: &ColumnarValue| match arg {
-        ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(row, 1)),
+/// The answer for all rows, so many at a time.
+fn in_parts(
+    function: &ScalarUDF,
+    args: ScalarFunctionArgs,
+    rows: usize,
+    at_once: usize,
+) -> Result<ColumnarValue> {
+    if rows <= at_once {
+        return invoke(function, args);
+    }
+    let parts = (0..rows).step_by(at_once);
+    let parts = parts.map(|row| some_rows(function, &args, row, at_once.min(rows - row)));
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    let parts: Vec<&dyn Array> = parts.iter().map(|array| &**array).collect();
+    Ok(ColumnarValue::Array(concat(&parts)?))
+}
+
+/// The answer for some rows.
+fn some_rows(function: &ScalarUDF, args: &ScalarFunctionArgs, row: usize, rows: usize) -> Result<ArrayRef> {
+    let some = |arg: &ColumnarValue| match arg {
+        ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(row, rows)),
         scalar => scalar.clone(),
     };
     let args = ScalarFunctionArgs {
-        args: args.args.iter().map(one).collect(),
+        args: args.args.iter().map(some).collect(),
         arg_fields: args.arg_fields.clone(),
-        number_rows: 1,
+        number_rows: rows,
         return_field: args.return_field.clone(),
         config_options: args.config_options.clone(),
     };
-    invoke(function, args)?.to_array(1)
+    invoke(function, args)?.to_array(rows)
 }
 
-/// What is searched, what for, and what takes its place.
+/// What is searched, what for, and what takes its place: each has a value for each row, or one for all.
 struct Texts {
     text: LargeStringArray,
     from: LargeStringArray,
@@ -166,9 +184,12 @@ struct Texts {
 }
 
 impl Texts {
-    fn new(text: &ColumnarValue, from: &ColumnarValue, to: &ColumnarValue, rows: usize) -> Result<Self> {
+    fn new(text: &ColumnarValue, from: &ColumnarValue, to: &ColumnarValue) -> Result<Self> {
         let texts = |value: &ColumnarValue| -> Result<LargeStringArray> {
-            let array = cast(&value.to_array(rows)?, &DataType::LargeUtf8)?;
+            let array = match value {
+                ColumnarValue::Array(array) => cast(array, &DataType::LargeUtf8)?,
+                ColumnarValue::Scalar(scalar) => cast(&scalar.to_array()?, &DataType::LargeUtf8)?,
+            };
             Ok(array.as_string::<i64>().clone())
         };
         Ok(Self { text: texts(text)?, from: texts(from)?, to: texts(to)? })
@@ -176,12 +197,26 @@ impl Texts {
 
     /// Bytes of the texts that are searched.
     fn bytes(&self) -> u64 {
-        self.text.iter().flatten().map(|text| text.len() as u64).fold(0, u64::saturating_add)
+        bytes(&self.text)
+    }
+
+    /// For how many rows a call may be: the function has a text that all rows have once for each of them.
+    fn rows_at_once(&self, rows: usize) -> usize {
+        let all = [&self.text, &self.from, &self.to];
+        let of_each: u64 = all.iter().filter(|texts| texts.len() == 1).map(|texts| bytes(texts)).sum();
+        let most = limits::TEXTS_BYTES.checked_div(of_each).and_then(|most| usize::try_from(most).ok());
+        // Default: none is long.
+        most.unwrap_or(rows).max(1)
     }
 
     fn row(&self, row: usize) -> Option<(&str, &str, &str)> {
-        let is_there = [&self.text, &self.from, &self.to].iter().all(|texts| texts.is_valid(row));
-        is_there.then(|| (self.text.value(row), self.from.value(row), self.to.value(row)))
+        let value = |texts: &LargeStringArray| if texts.len() == 1 { 0 } else { row };
+        let all = [&self.text, &self.from, &self.to].map(|texts| (texts, value(texts)));
+        let is_there = all.iter().all(|(texts, at)| texts.is_valid(*at));
+        is_there.then(|| {
+            let [text, from, to] = all.map(|(texts, at)| texts.value(at));
+            (text, from, to)
+        })
     }
 
     /// What REPLACE makes of a row, at most.
@@ -209,4 +244,8 @@ impl Texts {
         let groups = (to / 2).saturating_mul(text);
         text.saturating_add(matches.saturating_mul(to)).saturating_add(groups)
     }
+}
+
+fn bytes(texts: &LargeStringArray) -> u64 {
+    texts.iter().flatten().map(|text| text.len() as u64).fold(0, u64::saturating_add)
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use basalt_core::{
-    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
-    table::Table,
+use basalt_core::limits::{
+    MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
 use basalt_storage::Damage;
@@ -171,11 +170,9 @@ impl Catalog {
         request: &pb::DropTableRequest,
     ) -> Result<pb::DropTableResponse, RequestError> {
         fresh::catalog(&self.0).await?;
-        let is_own = |table: Arc<Table>| self.0.made.is_of(&table, call.caller());
-        let is_own = self.0.catalog.get(&request.name).is_ok_and(is_own);
-        call.caller().may_drop(&request.name, is_own)?;
+        let at = self.0.may_drop(call.caller(), &request.name)?;
         let (tables, name) = (Arc::clone(&self.0.tables), request.name.clone());
-        let removed = whole(async move { tables.remove(&name).await }).await;
+        let removed = whole(async move { tables.remove_at(&name, at).await }).await;
         match removed {
             Ok(table) => {
                 call.table = table;

@@ -243,9 +243,9 @@ impl Tables {
 
 /// Drops a table at once.
 async fn remove(state: &State, caller: &Caller, name: &str) -> Result<()> {
-    let _ = check_drop(state, caller, name).await?;
+    let gone = check_drop(state, caller, name).await?;
     let token = state.running.token();
-    let removed = state.tables.remove(name).await;
+    let removed = state.tables.remove_at(name, gone.and_then(|gone| gone.at)).await;
     drop(token);
     removed.map(|_| ())
 }
@@ -261,17 +261,16 @@ async fn remove_with(state: &State, caller: &Caller, transaction: &Transaction, 
         Meaning::Outside => check_drop(state, caller, name).await?,
     };
     match outside {
-        Some(id) => transaction.has_dropped(name, Some(id)),
+        Some(gone) => transaction.has_dropped(name, Some(gone)),
         None => Err(no_table(name)),
     }
 }
 
-/// Fails where a caller may not drop a table; the id of the one that has the name, loaded or not.
-async fn check_drop(state: &State, caller: &Caller, name: &str) -> Result<Option<u64>> {
+/// Fails where a caller may not drop a table; the one that has the name, loaded or not.
+async fn check_drop(state: &State, caller: &Caller, name: &str) -> Result<Option<Gone>> {
     fresh::catalog(state).await?;
-    let is_own = state.catalog.find(name).is_ok_and(|table| state.made.is_of(&table, caller));
-    caller.may_drop(name, is_own)?;
-    Ok(state.tables.id_of(name))
+    let at = state.may_drop(caller, name)?;
+    Ok(state.tables.id_of(name).map(|id| Gone { name: name.to_owned(), id: Some(id), at }))
 }
 
 fn table_exists(name: &str) -> RequestError {

@@ -234,8 +234,15 @@ impl Catalog for Tables {
         let transaction = self.asker.transaction.as_ref();
         let (pinned, has_rows) = match transaction.map_or(Meaning::Outside, |of| of.meaning(table)) {
             Meaning::Made(table, has_rows) => {
-                let version = self.state.tables.pin_draft(&table).map_err(carried)?;
-                (self.reach.pinned(table, version), has_rows)
+                let pinned = self.state.tables.pin_draft(&table).map_err(carried)?;
+                if version.is_some_and(|version| version != pinned.number()) {
+                    let message = format!(
+                        "table {:?} was made by this transaction, and has no older version",
+                        table.name()
+                    );
+                    return Err(carried(RequestError::new(ErrorReason::VersionGone, message)));
+                }
+                (self.reach.pinned(table, pinned), has_rows)
             }
             Meaning::Nothing => return Err(carried(no_table(table))),
             Meaning::Outside => {

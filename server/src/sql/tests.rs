@@ -144,6 +144,26 @@ async fn transactions(state: &Arc<State>) {
     assert_eq!(alone(state, "SELECT sum(n) FROM made").await, 7);
     assert!(run(state, "SELECT count(*) FROM too", None).await.is_err());
 
+    // Rows of two commits would not come at once.
+    within(state, &transaction, "CREATE TABLE two AS SELECT 1 AS n").await;
+    refused(state, &transaction, "DELETE FROM t WHERE k = 1", "writes to those alone that it makes").await;
+    refused(state, &transaction, "SELECT n FROM two FOR VERSION AS OF 999", "has no older version").await;
+    transaction.roll_back().await;
+    within(state, &transaction, "DELETE FROM t WHERE k = 1").await;
+    refused(state, &transaction, "CREATE TABLE two AS SELECT 1 AS n", "writes to those alone").await;
+    transaction.roll_back().await;
+    assert!(state.catalog.get("two").is_err() && state.catalog.drafts().is_empty());
+
+    // What is dropped at a version is not dropped with rows that have come since, and is written to then.
+    let at = seen(state).await.1;
+    alone(state, "INSERT INTO t VALUES (6, 6)").await;
+    assert_eq!(state.tables.remove_at("t", Some(at)).await.unwrap_err().reason(), "WRITE_CONFLICT");
+    alone(state, "DELETE FROM t WHERE k = 6").await;
+    alone(state, "CREATE TABLE two (n BIGINT)").await;
+    let empty = state.tables.pin("two", None).unwrap().1.number();
+    state.tables.remove_at("two", Some(empty)).await.unwrap();
+    assert!(state.catalog.get("two").is_err());
+
     // What it drops is there until its commit, which puts another in its place in one step.
     within(state, &transaction, "DROP TABLE made").await;
     refused(state, &transaction, "SELECT count(*) FROM made", "no table").await;

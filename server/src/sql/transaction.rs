@@ -95,11 +95,16 @@ impl Transaction {
 
     /// A table that gets its name with the commit, perhaps in the place of one that has it.
     pub(super) fn has_made(&self, draft: Draft, has_rows: bool, replaced: Option<Gone>) -> Result<()> {
+        let written_elsewhere = self.written_elsewhere();
         let mut tables = match &replaced {
             Some(replaced) => self.forgotten(&replaced.name, None)?,
             None => self.tables(),
         };
         check_room(&tables)?;
+        // Rows of two commits would not come at once.
+        if has_rows && let Some(written) = &written_elsewhere {
+            return Err(mixed(written));
+        }
         let replaced = replaced.filter(|new| tables.gone.iter().all(|gone| gone.name != new.name));
         tables.gone.extend(replaced);
         tables.made.push((draft, has_rows));
@@ -107,12 +112,11 @@ impl Transaction {
     }
 
     /// A table goes with the commit; or at once, where the transaction has made it.
-    pub(super) fn has_dropped(&self, name: &str, outside: Option<u64>) -> Result<()> {
-        let mut tables = self.forgotten(name, outside)?;
+    pub(super) fn has_dropped(&self, name: &str, outside: Option<Gone>) -> Result<()> {
+        let mut tables = self.forgotten(name, outside.as_ref().and_then(|gone| gone.id))?;
         check_room(&tables)?;
-        if let Some(id) = outside.filter(|_| tables.gone.iter().all(|gone| gone.name != name)) {
-            tables.gone.push(Gone { name: name.to_owned(), id: Some(id), at: None });
-        }
+        let outside = outside.filter(|_| tables.gone.iter().all(|gone| gone.name != name));
+        tables.gone.extend(outside);
         Ok(())
     }
 
@@ -138,11 +142,19 @@ impl Transaction {
         Ok(tables)
     }
 
-    /// Whether it may write to a table: where it drops tables, to those alone that it has made.
+    /// The table that it has written to, where it has not made that itself.
+    fn written_elsewhere(&self) -> Option<String> {
+        let Stage::Written(buffer) = &*self.stage() else { return None };
+        let (id, name) = (buffer.table().id(), buffer.table().name().to_owned());
+        self.tables().made.iter().all(|(draft, _)| draft.table().id() != id).then_some(name)
+    }
+
+    /// Whether it may write to a table: where it drops tables, or has made some with rows, to those alone that it has made.
     fn check_target(&self, table: &Table) -> Result<()> {
         let tables = self.tables();
         let is_made = tables.made.iter().any(|(draft, _)| draft.table().id() == table.id());
-        match is_made || tables.gone.is_empty() {
+        let has_rows = tables.made.iter().any(|(_, has_rows)| *has_rows);
+        match is_made || (tables.gone.is_empty() && !has_rows) {
             true => Ok(()),
             false => Err(mixed(table.name())),
         }
@@ -305,7 +317,8 @@ fn check_room(tables: &Tables) -> Result<()> {
 /// The error of a transaction that drops tables, and writes to one that stays.
 fn mixed(table: &str) -> RequestError {
     refused(&format!(
-        "a transaction that drops or replaces tables writes to those alone that it makes, not to {table:?}; COMMIT in between"
+        "a transaction that drops or replaces tables, or makes some of queries, writes to those alone that it makes, not to \
+         {table:?}; COMMIT in between"
     ))
 }
 

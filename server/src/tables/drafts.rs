@@ -69,10 +69,31 @@ impl Tables {
         }
     }
 
+    /// Drops a table; where there is a version, as it was then.
+    pub(crate) async fn remove_at(
+        &self,
+        name: &str,
+        at: Option<u64>,
+    ) -> Result<Option<Arc<Table>>, RequestError> {
+        if at.is_none() {
+            return self.remove(name).await;
+        }
+        let table = self.shared.catalog.get(name)?;
+        let gone = Gone { name: name.to_owned(), id: Some(table.id()), at };
+        self.publish(Vec::new(), &[gone]).await?;
+        Ok(Some(table))
+    }
+
     /// Gives drafts their names, and removes those tables, all in one step, or nothing of it; then the drafts are discarded,
     /// unless that is not known.
     pub(crate) async fn publish(&self, drafts: Vec<Draft>, gone: &[Gone]) -> Result<(), RequestError> {
-        let Some(durable) = &self.durable else { return self.publish_in_memory(&drafts, gone) };
+        let Some(durable) = &self.durable else {
+            let published = self.publish_in_memory(&drafts, gone);
+            if published.is_err() {
+                self.discard_all(drafts).await;
+            }
+            return published;
+        };
         let stored: Vec<_> = drafts.iter().filter_map(|draft| draft.stored.clone()).collect();
         let until = Instant::now() + limits::CLOSED_FOR;
         let closed = match durable.close(gone).await {
@@ -89,7 +110,8 @@ impl Tables {
         });
         let gone: Vec<_> = gone.collect();
         let published = durable.log.publish(&durable.state(), &stored, &gone).await;
-        if matches!(published, Err(StorageError::Invalid(_))) {
+        // Of an entry that may be there it is not known who it names.
+        if published.as_ref().is_err_and(|error| !matches!(error, StorageError::Unknown { .. })) {
             closed::open(closed).await;
             self.discard_all(drafts).await;
         }

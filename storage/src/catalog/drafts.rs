@@ -94,10 +94,10 @@ impl CatalogLog {
     /// nothing.
     ///
     /// # Errors
-    /// [`StorageError::Invalid`], and nothing has happened: with [`ErrorKind::TableExists`] where a name is taken, with
+    /// After all but [`StorageError::Unknown`] nothing has happened; then the drafts may have their names, and must not be
+    /// [discarded](Self::discard). [`StorageError::Invalid`] with [`ErrorKind::TableExists`] where a name is taken, with
     /// [`ErrorKind::TableNotFound`] where a table that goes is not there, or a draft is too old, with
-    /// [`ErrorKind::WriteConflict`] where it is too late for one. After other errors the drafts may have their names, and
-    /// must not be [discarded](Self::discard).
+    /// [`ErrorKind::WriteConflict`] where it is too late for one.
     pub async fn publish(
         &self,
         state: &Arc<CatalogState>,
@@ -106,7 +106,9 @@ impl CatalogLog {
     ) -> Result<Arc<CatalogState>> {
         let now = self.store.now_millis();
         // Default: it is older than anything.
-        let age = |draft: &Draft| Duration::from_millis(u64::try_from(now - draft.made).unwrap_or(u64::MAX));
+        let millis = |draft: &Draft| u64::try_from(now.saturating_sub(draft.made).max(0)).unwrap_or(u64::MAX);
+        // A clock that was put back makes none old.
+        let age = |draft: &Draft| Duration::from_millis(millis(draft));
         if let Some(old) = drafts.iter().find(|draft| age(draft) > DRAFT_AGE) {
             let message = format!("table {:?} was begun too long ago, and is given up", old.entry.name);
             return Err(Error::new(ErrorKind::TableNotFound, message).into());

@@ -190,7 +190,9 @@ class Client:
         return await catalog.running_queries(self._connection)
 
     async def cancel_query(self, id: str) -> None:
-        """Stops a query, at whichever node it runs; whoever waits for its answer gets `CANCELLED`. Raises `QueryNotFound` where none runs."""
+        """Stops a query, at whichever node it runs; whoever waits for its answer gets `CANCELLED`.
+
+        Raises `QueryNotFound` where none runs."""
         await catalog.cancel_query(self._connection, id)
 
     def key_set(self, values: Any) -> KeySet:

@@ -252,7 +252,9 @@ class Client:
         return run(catalog.running_queries(self._connection))
 
     def cancel_query(self, id: str) -> None:
-        """Stops a query, at whichever node it runs; whoever waits for its answer gets `CANCELLED`. Raises `QueryNotFound` where none runs."""
+        """Stops a query, at whichever node it runs; whoever waits for its answer gets `CANCELLED`.
+
+        Raises `QueryNotFound` where none runs."""
         run(catalog.cancel_query(self._connection, id))
 
     def key_set(self, values: Any) -> KeySet:
