@@ -335,7 +335,10 @@ def main():
         asked = ask_all(options, servers, tables, values, judge)
         for server in servers:
             if {name: found[0] for name, found in server.tables().items()} != {name: found[0] for name, found in known.items()}:
-                raise SystemExit(f"{server.name} has merged meanwhile: its floats may be added in another order")
+                # Where the answers are the same all the same, nothing is in doubt.
+                if judge.findings:
+                    raise SystemExit(f"{server.name} has merged meanwhile: its floats may be added in another order")
+                print(f"{server.name} has merged meanwhile", flush=True)
         cached = servers[4]
         read = cached.figure("basalt_disk_cache_hits_total") + cached.figure("basalt_disk_cache_misses_total")
         columns = sum(fragments * (len(table.columns) + 1) for table in tables for fragments in [known[table.name][1]])
