@@ -17,9 +17,18 @@ use crate::limits;
 /// Lets all other threads of the process go first. What is not Linux has no priorities of threads.
 pub(crate) fn lower_priority() {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(limits::LONG_NICE) {
+    if let Err(error) = lower() {
         tracing::warn!(%error, "long queries run with the priority of short ones");
     }
+}
+
+/// Lower than the process by so much, however low the thread is that has begun this one, and whose priority it has.
+#[cfg(target_os = "linux")]
+fn lower() -> rustix::io::Result<()> {
+    use rustix::process::{getpid, getpriority_process, setpriority_process};
+    let lowest = getpriority_process(Some(getpid()))? + limits::LONG_NICE;
+    // Where there is no process it is of this thread.
+    if getpriority_process(None)? == lowest { Ok(()) } else { setpriority_process(None, lowest) }
 }
 
 /// What a thread does.
@@ -126,6 +135,20 @@ mod tests {
         let threads = threads();
         let ids: HashSet<_> = (0..100).map(|_| thread_of(threads)).collect();
         assert_eq!(ids.len(), 1);
+    }
+
+    /// A thread has the priority of the one that has begun it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn threads_of_long_queries_begin_others_that_are_no_lower() {
+        use rustix::process::{getpid, getpriority_process};
+        let lowered = || {
+            lower_priority();
+            getpriority_process(None).unwrap()
+        };
+        let both = thread::spawn(move || (lowered(), thread::spawn(lowered).join().unwrap()));
+        let expected = getpriority_process(Some(getpid())).unwrap() + limits::LONG_NICE;
+        assert_eq!(both.join().unwrap(), (expected, expected));
     }
 
     /// Nobody waits for the thread of another, and few threads stay.

@@ -2,6 +2,7 @@
 
 use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
 
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
     common::Result,
@@ -10,6 +11,27 @@ use datafusion::{
         sort_properties::{ExprProperties, SortProperties},
     },
 };
+
+/// What a function answers for some rows.
+pub(crate) fn some_rows(
+    function: &ScalarUDF,
+    args: &ScalarFunctionArgs,
+    row: usize,
+    rows: usize,
+) -> Result<ArrayRef> {
+    let some = |arg: &ColumnarValue| match arg {
+        ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(row, rows)),
+        scalar => scalar.clone(),
+    };
+    let args = ScalarFunctionArgs {
+        args: args.args.iter().map(some).collect(),
+        arg_fields: args.arg_fields.clone(),
+        number_rows: rows,
+        return_field: args.return_field.clone(),
+        config_options: args.config_options.clone(),
+    };
+    function.invoke_with_args(args)?.to_array(rows)
+}
 
 /// How a function is called.
 pub(crate) trait Call: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {

@@ -11,7 +11,8 @@ use datafusion::{
     common::{DataFusionError, config::ConfigOptions},
     execution::{
         FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
-        context::SQLOptions, runtime_env::RuntimeEnv,
+        context::{QueryPlanner, SQLOptions},
+        runtime_env::RuntimeEnv,
     },
     logical_expr::LogicalPlan,
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
@@ -65,7 +66,9 @@ use crate::{
     scan::Scan,
     sets::KeysApart,
     sideways::Sideways,
-    stored, strings, summary,
+    stored, strings,
+    strings::distance,
+    summary,
     sums::Sums,
     system,
     timestamps::{self, Seconds},
@@ -120,6 +123,8 @@ impl Base {
                 *function = Arc::new(around::<Bounded>(Arc::clone(function)));
             } else if replaced::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Replaced>(Arc::clone(function)));
+            } else if function.name() == distance::LEVENSHTEIN {
+                *function = Arc::new(around::<distance::Bounded>(Arc::clone(function)));
             } else if function.name() == timestamps::OF_SECONDS {
                 *function = Arc::new(around::<Seconds>(Arc::clone(function)));
             } else if function.name() == truncated::NAME {
@@ -536,9 +541,19 @@ async fn optimised(
     session: &SessionState,
     logical: &LogicalPlan,
 ) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>)> {
+    optimised_by(session, session.query_planner(), logical).await
+}
+
+/// The same by another planner.
+pub(crate) async fn optimised_by(
+    session: &SessionState,
+    planner: &Arc<dyn QueryPlanner + Send + Sync>,
+    logical: &LogicalPlan,
+) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>)> {
     let of = async |logical: &LogicalPlan| {
         let optimised = session.optimize(logical)?;
-        let physical = of_optimised(session, &optimised).await?;
+        GivenUp::of_task().check()?;
+        let physical = planner.create_physical_plan(&optimised, session).await?;
         Ok::<_, DataFusionError>((optimised, physical))
     };
     if correlated::is_apart(logical).map_err(unplanned)?

@@ -15,7 +15,11 @@ use datafusion::{
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 
-use crate::{around::Call, error::Error, limits};
+use crate::{
+    around::{Call, some_rows},
+    error::Error,
+    limits,
+};
 
 const REPLACE: &str = "replace";
 const BY_PATTERN: &str = "regexp_replace";
@@ -64,7 +68,7 @@ impl Call for Replaced {
             if most(row) > room {
                 return too_long();
             }
-            let one = some_rows(function, &args, row, 1)?;
+            let one = some_rows(function, &args, row, 1).map_err(|error| told(function, error))?;
             bytes = bytes.saturating_add(one.get_buffer_memory_size() as u64);
             if bytes > room {
                 return too_long();
@@ -133,14 +137,19 @@ fn is_little(text: &ColumnarValue, to: &ColumnarValue) -> bool {
     bytes.saturating_mul(to.len() as u64) <= limits::TEXTS_BYTES
 }
 
-/// What a function answers; a pattern that is none is an error of the statement.
+/// What a function answers.
 fn invoke(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-    function.invoke_with_args(args).map_err(|error| match error {
+    function.invoke_with_args(args).map_err(|error| told(function, error))
+}
+
+/// A pattern that is none is an error of the statement.
+fn told(function: &ScalarUDF, error: DataFusionError) -> DataFusionError {
+    match error {
         DataFusionError::External(why) if function.name() == BY_PATTERN => {
             Error::invalid(format!("{BY_PATTERN}: {why}")).into()
         }
         other => other,
-    })
+    }
 }
 
 /// The answer for all rows, so many at a time.
@@ -155,25 +164,9 @@ fn in_parts(
     }
     let parts = (0..rows).step_by(at_once);
     let parts = parts.map(|row| some_rows(function, &args, row, at_once.min(rows - row)));
-    let parts = parts.collect::<Result<Vec<_>>>()?;
+    let parts = parts.collect::<Result<Vec<_>>>().map_err(|error| told(function, error))?;
     let parts: Vec<&dyn Array> = parts.iter().map(|array| &**array).collect();
     Ok(ColumnarValue::Array(concat(&parts)?))
-}
-
-/// The answer for some rows.
-fn some_rows(function: &ScalarUDF, args: &ScalarFunctionArgs, row: usize, rows: usize) -> Result<ArrayRef> {
-    let some = |arg: &ColumnarValue| match arg {
-        ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(row, rows)),
-        scalar => scalar.clone(),
-    };
-    let args = ScalarFunctionArgs {
-        args: args.args.iter().map(some).collect(),
-        arg_fields: args.arg_fields.clone(),
-        number_rows: rows,
-        return_field: args.return_field.clone(),
-        config_options: args.config_options.clone(),
-    };
-    invoke(function, args)?.to_array(rows)
 }
 
 /// What is searched, what for, and what takes its place: each has a value for each row, or one for all.

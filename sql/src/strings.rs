@@ -1,7 +1,7 @@
 //! Functions of texts and numbers that the planner has not, by the names that DuckDB has for them. What is NULL among
 //! their arguments makes NULL.
 
-mod distance;
+pub(crate) mod distance;
 mod formatted;
 mod paths;
 mod shown;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use datafusion::{
     common::tree_node::{TreeNode as _, TreeNodeRecursion},
-    physical_plan::ExecutionPlan,
+    logical_expr::{Expr, LogicalPlan},
+    physical_plan::{ExecutionPlan, aggregates::AggregateExec, joins::HashJoinExec, limit::GlobalLimitExec},
 };
 use datafusion_proto::protobuf::{PhysicalPlanNode, physical_plan_node::PhysicalPlanType as Type};
 use prost::Message as _;
@@ -122,11 +123,40 @@ pub(super) fn all(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut all = true;
     let visited = plan.apply(|node| {
         let name = node.name();
-        let is_listed = OPERATORS.contains(&name) || OF_STAGES.contains(&name);
+        let is_listed = (OPERATORS.contains(&name) || OF_STAGES.contains(&name)) && is_shared(node);
         all &= is_listed;
         Ok(if is_listed { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     all && visited.is_ok()
+}
+
+/// Whether an operator means the same in each of several tasks, and travels whole.
+fn is_shared(node: &Arc<dyn ExecutionPlan>) -> bool {
+    // A null on the other side decides about all rows, and each task has some of that side alone.
+    let is_of_all = node.downcast_ref::<HashJoinExec>().is_some_and(|join| join.null_aware);
+    // The one group of `GROUPING SETS (())` has nothing that its rows could be brought together by.
+    let is_without_keys = node.downcast_ref::<AggregateExec>().is_some_and(|aggregate| {
+        let keys = aggregate.group_expr();
+        keys.has_grouping_set() && keys.expr().is_empty()
+    });
+    // As long as DataFusion's encoding takes numbers of rows to be.
+    let is_long = |rows: usize| u32::try_from(rows).is_err();
+    let skips = node.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| is_long(limit.skip()));
+    !(is_of_all || is_without_keys || skips || node.fetch().is_some_and(is_long))
+}
+
+/// Whether a statement has an aggregate of a window with FILTER, which DataFusion's encoding leaves out.
+pub(super) fn has_filtered_window(logical: &LogicalPlan) -> bool {
+    let mut found = false;
+    let visited = logical.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                found |= matches!(expr, Expr::WindowFunction(call) if call.params.filter.is_some());
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    found || visited.is_err()
 }
 
 /// The error of a task that is not run here.

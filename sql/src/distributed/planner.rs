@@ -45,6 +45,7 @@ use crate::{
     engine::{Request, Shared},
     error::Error,
     limits,
+    plan::optimised_by,
     scan::Scan,
     yielding::cooperative,
 };
@@ -106,7 +107,11 @@ pub(super) async fn distributed(
     let Some(nodes) = request.catalog.nodes() else { return Ok(None) };
     let is_large =
         shared.distribution == Distribution::Always || rows_above(plan) >= limits::DISTRIBUTED_ROWS;
-    if !is_large || !listed::all(plan) || !codec::travels(plan, shared.base.functions()) {
+    if !is_large
+        || listed::has_filtered_window(logical)
+        || !listed::all(plan)
+        || !codec::travels(plan, shared.base.functions())
+    {
         return Ok(None);
     }
     let names = nodes.names();
@@ -135,14 +140,11 @@ pub(super) async fn distributed(
         shared.distribution,
         matches!(logical, LogicalPlan::Analyze(_)),
     )?;
-    let logical = session.optimize(logical)?;
-    let planned = shared.base.planner().0.create_physical_plan(&logical, &session).await;
-    let plan = match planned {
-        Ok(plan) => plan,
-        Err(error) => {
-            // Nor does anything depend on it.
-            return if shared.distribution == Distribution::Always { Err(error.into()) } else { Ok(None) };
-        }
+    // As for one node: what correlated subqueries mean does not depend on who runs them.
+    let plan = match optimised_by(&session, &shared.base.planner().0, logical).await {
+        Ok((_, plan)) => plan,
+        // Nor does anything depend on it.
+        Err(error) => return if shared.distribution == Distribution::Always { Err(error) } else { Ok(None) },
     };
     let is_cut = plan.exists(|node| Ok(node.is::<DistributedExec>()))?;
     let fits = is_cut && fits(&plan)?;

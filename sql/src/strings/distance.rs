@@ -1,18 +1,90 @@
-//! How far texts are from one another.
+//! How far texts are from one another. What compares every character with every other takes its time: it is bounded for two
+//! texts, and between them it is looked whether the answer is still wanted.
 
 use std::collections::{BTreeSet, HashMap};
 
+use arrow_array::{Array, ArrayRef, LargeStringArray, cast::AsArray as _};
+use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
+use datafusion::{
+    arrow::compute::{cast, concat},
+    common::{Result as Done, ScalarValue},
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
+};
 
-use crate::error::Error;
+use crate::{
+    around::{Call, some_rows},
+    error::Error,
+    interruptible::GivenUp,
+};
+
+/// DataFusion's function.
+pub(crate) const LEVENSHTEIN: &str = "levenshtein";
 
 /// Pairs of bytes that are compared for one pair of texts, at most.
 const PAIRS: usize = 64 << 20;
 
 fn check(a: &str, b: &str) -> Result<(), Error> {
+    GivenUp::of_task().check()?;
+    pairs(a, b).map(drop)
+}
+
+/// How many pairs of bytes two texts have.
+fn pairs(a: &str, b: &str) -> Result<usize, Error> {
     match a.len().checked_add(1).zip(b.len().checked_add(1)).and_then(|(a, b)| a.checked_mul(b)) {
-        Some(pairs) if pairs <= PAIRS => Ok(()),
+        Some(pairs) if pairs <= PAIRS => Ok(pairs),
         _ => Err(Error::new(ErrorKind::MemoryLimit, "the texts are too long to be compared")),
+    }
+}
+
+/// The text of a row, of one for each row or of one for all.
+fn text(texts: &LargeStringArray, row: usize) -> Option<&str> {
+    let row = if texts.len() == 1 { 0 } else { row };
+    texts.is_valid(row).then(|| texts.value(row))
+}
+
+/// The way that [`LEVENSHTEIN`] is called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Bounded;
+
+impl Call for Bounded {
+    fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Done<ColumnarValue> {
+        let [a, b] = args.args.as_slice() else { return function.invoke_with_args(args) };
+        let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_once { 1 } else { args.number_rows };
+        let texts = |value: &ColumnarValue| -> Done<LargeStringArray> {
+            let array = match value {
+                ColumnarValue::Array(array) => cast(array, &DataType::LargeUtf8)?,
+                ColumnarValue::Scalar(scalar) => cast(&scalar.to_array()?, &DataType::LargeUtf8)?,
+            };
+            Ok(array.as_string::<i64>().clone())
+        };
+        let (a, b) = (texts(a)?, texts(b)?);
+        // So many rows together as have few pairs.
+        let (mut parts, mut from, mut open) = (Vec::<ArrayRef>::new(), 0, 0);
+        for row in 0..rows {
+            let own = match (text(&a, row), text(&b, row)) {
+                (Some(a), Some(b)) => pairs(a, b)?,
+                _ => 0,
+            };
+            if open + own > PAIRS {
+                GivenUp::of_task().check()?;
+                parts.push(some_rows(function, &args, from, row - from)?);
+                (from, open) = (row, 0);
+            }
+            open += own;
+        }
+        if from == 0 {
+            return function.invoke_with_args(args);
+        }
+        GivenUp::of_task().check()?;
+        parts.push(some_rows(function, &args, from, rows - from)?);
+        let parts: Vec<&dyn Array> = parts.iter().map(|array| &**array).collect();
+        let made = concat(&parts)?;
+        Ok(match is_once {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+            false => ColumnarValue::Array(made),
+        })
     }
 }
 
