@@ -408,6 +408,11 @@ impl StopOnDrop {
         Self { stop: control.stop().clone(), listed: None }
     }
 
+    /// For work that has no control.
+    pub(crate) fn unseen() -> Self {
+        Self { stop: Stop::default(), listed: None }
+    }
+
     /// The same for a query that people see.
     pub(crate) fn of_query(listed: Listed, control: &Control) -> Self {
         Self { stop: control.stop().clone(), listed: Some(listed) }

@@ -3,6 +3,7 @@
 
 mod lines;
 mod options;
+mod parquet_rows;
 mod source;
 
 use std::{

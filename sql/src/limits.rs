@@ -68,6 +68,10 @@ pub const COPY_ROWS: usize = 8192;
 pub const COPY_BATCH_BYTES: usize = 64 << 20;
 /// Bytes of texts after which COPY takes fewer rows at once.
 pub const COPY_TEXT_BYTES: usize = 16 << 20;
+/// Bytes of the footer of a Parquet file that COPY reads.
+pub const COPY_FOOTER_BYTES: usize = 64 << 20;
+/// Bytes of a page of such a file, when it is decompressed.
+pub const COPY_PAGE_BYTES: usize = 256 << 20;
 /// How often what COPY reads of a text is in memory: as it came, as columns of texts, and as the table's columns.
 pub const COPY_TIMES: usize = 3;
 /// Rows of a row group of a Parquet file that COPY writes.

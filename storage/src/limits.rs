@@ -101,6 +101,8 @@ pub(crate) const LOGGED_DELETIONS: usize = 16;
 /// How deep the type of a column of another writer's table may nest.
 pub(crate) const NESTED_DEPTH: usize = 32;
 
+// What the schema of a Parquet file may have is said in multiples of what a table may have.
+const _: () = assert!(basalt_nested::parquet::SCHEMA_ELEMENTS == 64 * MAX_COLUMNS);
 const _: () =
     assert!(NEWEST_FOR.as_secs() < LOG_YOUNG.as_secs() && LOG_YOUNG.as_secs() < LOG_LEAST_AGE.as_secs());
 const _: () = assert!(DRAFT_AGE.as_secs() < ORPHAN_AGE.as_secs());

@@ -20,12 +20,13 @@ use tokio::{
 use super::{
     error::{json, refuse, told},
     options::{Options, content_type},
-    read::{Decoder, Start, TYPES, columns, next},
+    read::{Decoder, Start, TYPES, columns, next, room},
 };
 use crate::{
     access::{Action, Caller, Object},
     call::{Arrival, Call},
     coordinator::fresh,
+    cpu::StopOnDrop,
     drafts::{Draft, New},
     limits,
     memory::{Consumer, Reservation},
@@ -101,7 +102,7 @@ async fn all(
             call.may(Action::Create, Object::Table(name))?;
             start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
             stream.take_place()?;
-            let columns = read_columns(state, media_type, &mut start, &nulls).await?;
+            let columns = read_columns(state, media_type, &mut start, &nulls, &mut held).await?;
             draft = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
         }
     }
@@ -111,10 +112,12 @@ async fn all(
     };
     let loaded = async {
         call.table = Some(Arc::clone(&table));
+        let stop = StopOnDrop::unseen();
         let decoder = Decoder::new(media_type, table.schema())?.with_nulls(nulls);
+        let decoder = decoder.with_stop(stop.stop.clone());
         let (caller, table) = (call.caller().clone(), Arc::clone(&table));
         let mut loading =
-            Loading { state, caller, table, replace_by, stream, decoder, write: None, held, deadline };
+            Loading { state, caller, table, replace_by, stream, decoder, write: None, held, stop, deadline };
         loading.body(start, body).await?;
         let Loading { stream, write, .. } = loading;
         let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
@@ -160,8 +163,12 @@ async fn read_columns(
     media_type: &str,
     start: &mut Start,
     nulls: &[String],
+    held: &mut Reservation,
 ) -> Result<Schema> {
     let (media_type, of, nulls) = (media_type.to_owned(), std::mem::take(start), nulls.to_vec());
+    let looked = state.cpu.run(move || (room(&media_type, &of), media_type, of)).await;
+    let (room, media_type, of) = looked?;
+    held.set(of.bytes.len() as u64 + room?)?;
     let read = state.cpu.run(move || (columns(&media_type, &of, &nulls), of)).await;
     let (read, of) = read?;
     *start = of;
@@ -190,6 +197,8 @@ struct Loading<'a> {
     write: Option<Write>,
     /// For what the decoder has.
     held: Reservation,
+    /// Ends the decoder's work when the load is over.
+    stop: StopOnDrop,
     deadline: Instant,
 }
 
@@ -221,10 +230,14 @@ impl Loading<'_> {
         self.held.set(self.decoder.held() + bytes)?;
         let decoded = self.decode(move |decoder| {
             decoder.push(&piece)?;
-            if is_last { decoder.finish() } else { Ok(()) }
+            if is_last { decoder.close() } else { Ok(()) }
         });
         decoded.await?;
-        // A file that is whole takes more while it is read.
+        if is_last {
+            // The end of a file takes more when it is decoded, and the file when it is read.
+            self.held.set(self.decoder.held() + bytes)?;
+            self.decode(Decoder::finish).await?;
+        }
         self.held.set(self.decoder.held() + bytes)?;
         if let (None, Some(columns)) = (&self.write, self.decoder.columns()) {
             let (table, replace_by) = (self.table.name().to_owned(), self.replace_by.clone());
@@ -249,8 +262,8 @@ impl Loading<'_> {
         work: impl FnOnce(&mut Decoder) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let mut decoder = std::mem::replace(&mut self.decoder, Decoder::over());
-        let worked = self.state.cpu.run(move || (work(&mut decoder), decoder)).await;
-        let (done, decoder) = worked?;
+        let worked = self.state.cpu.run(move || (work(&mut decoder), decoder));
+        let (done, decoder) = self.stop.until(self.deadline, worked).await??;
         self.decoder = decoder;
         done
     }

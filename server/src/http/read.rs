@@ -16,7 +16,10 @@ use arrow_array::RecordBatch;
 use arrow_json::reader::{Decoder as JsonDecoder, ReaderBuilder as JsonBuilder};
 use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
 use axum::body::Body;
-use basalt_core::schema::{Field, Schema};
+use basalt_core::{
+    exec::Stop,
+    schema::{Field, Schema},
+};
 use basalt_proto::v1::ErrorReason;
 use hyper::body::{Body as _, Bytes};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -26,11 +29,11 @@ use crate::{
     limits, panics,
     status::{RequestError, Result},
 };
-pub(crate) use columns::{Start, columns};
+pub(crate) use columns::{Start, columns, room};
 use csv::{Csv, Scanner};
 use depth::Depth;
 use messages::Messages;
-use parquet_file::ParquetFile;
+use parquet_file::ParquetFooter;
 use values::values;
 
 /// The next bytes of a body; `None`: it has ended.
@@ -100,6 +103,8 @@ pub(crate) struct Decoder {
     rows: VecDeque<RecordBatch>,
     /// What is null in CSV, beside the empty text.
     nulls: Vec<String>,
+    /// Ends what takes long.
+    stop: Stop,
 }
 
 enum Kind {
@@ -109,6 +114,8 @@ enum Kind {
     Csv(Box<Csv>),
     Arrow(Messages),
     Parquet(Vec<u8>),
+    /// It is all there.
+    ParquetFooter(Box<ParquetFooter>),
     /// It is all there; what it takes while it is read.
     ParquetRows(Box<ParquetRecordBatchReader>, u64),
     Over,
@@ -127,7 +134,8 @@ impl Decoder {
                 Kind::Lines(Box::new(Lines::new(table)?))
             }
         };
-        Ok(Self { kind, table: Arc::clone(table), columns, rows: VecDeque::new(), nulls: Vec::new() })
+        let (rows, nulls, stop) = (VecDeque::new(), Vec::new(), Stop::default());
+        Ok(Self { kind, table: Arc::clone(table), columns, rows, nulls, stop })
     }
 
     /// The same, where these texts of a CSV are null as well.
@@ -135,10 +143,16 @@ impl Decoder {
         Self { nulls, ..self }
     }
 
+    /// The same, where somebody else may end it.
+    pub(crate) fn with_stop(self, stop: Stop) -> Self {
+        Self { stop, ..self }
+    }
+
     /// One that has nothing left.
     pub(crate) fn over() -> Self {
         let table = Arc::new(Schema::of_answer(Vec::new()));
-        Self { kind: Kind::Over, table, columns: None, rows: VecDeque::new(), nulls: Vec::new() }
+        let (rows, nulls, stop) = (VecDeque::new(), Vec::new(), Stop::default());
+        Self { kind: Kind::Over, table, columns: None, rows, nulls, stop }
     }
 
     /// The names of the columns that come, in their order, once they are known.
@@ -153,6 +167,7 @@ impl Decoder {
             Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
             Kind::Csv(csv) => csv.held(),
             Kind::Arrow(messages) => messages.unread.len() as u64,
+            Kind::ParquetFooter(footer) => footer.bytes(),
             Kind::ParquetRows(_, bytes) => *bytes,
             Kind::Over => 0,
         }
@@ -163,9 +178,24 @@ impl Decoder {
         caught(|| self.take_in(bytes))
     }
 
-    /// The body has ended.
+    /// The body has ended. From here on [`held`](Self::held) counts what [`finish`](Self::finish) takes first, so that it can
+    /// be had before.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        caught(|| self.look())
+    }
+
+    /// The body has ended, and is read.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        caught(|| self.end())
+        let ended = caught(|| self.end());
+        self.told(ended)
+    }
+
+    /// What failed; that it was stopped, where it was.
+    fn told<T>(&self, done: Result<T>) -> Result<T> {
+        if done.is_err() {
+            self.stop.check()?;
+        }
+        done
     }
 
     /// The next rows that are there, in the order of the columns.
@@ -174,7 +204,10 @@ impl Decoder {
             return Ok(Some(batch));
         }
         match &mut self.kind {
-            Kind::ParquetRows(reader, _) => caught(|| reader.next().transpose().map_err(unread)),
+            Kind::ParquetRows(reader, _) => {
+                let next = caught(|| reader.next().transpose().map_err(unread));
+                self.told(next)
+            }
             _ => Ok(None),
         }
     }
@@ -219,11 +252,20 @@ impl Decoder {
                 file.extend_from_slice(bytes);
                 Ok(())
             }
-            Kind::ParquetRows(..) | Kind::Over => Ok(()),
+            Kind::ParquetFooter(_) | Kind::ParquetRows(..) | Kind::Over => Ok(()),
         }
     }
 
+    fn look(&mut self) -> Result<()> {
+        if let Kind::Parquet(file) = &mut self.kind {
+            let footer = ParquetFooter::new(Bytes::from(std::mem::take(file)))?;
+            self.kind = Kind::ParquetFooter(Box::new(footer));
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> Result<()> {
+        self.look()?;
         match std::mem::replace(&mut self.kind, Kind::Over) {
             Kind::Lines(mut lines) => lines.end(&mut self.rows),
             Kind::CsvHeader(header) => {
@@ -237,10 +279,10 @@ impl Decoder {
             }
             Kind::Csv(mut csv) => csv.end(&mut self.rows),
             Kind::Arrow(messages) => messages.end(),
-            Kind::Parquet(file) => {
-                let file = ParquetFile::new(Bytes::from(file))?;
+            Kind::ParquetFooter(footer) => {
+                let file = footer.decode()?;
                 self.columns = Some(names(file.schema()));
-                let (reader, bytes) = file.rows()?;
+                let (reader, bytes) = file.rows(&self.stop)?;
                 self.kind = Kind::ParquetRows(Box::new(reader), bytes);
                 Ok(())
             }

@@ -17,9 +17,10 @@ use basalt_nested::{
     Texts,
     csv::{Failure, Kind, Record, Splitter},
 };
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::{CopyForm, CopyFormat, Format, columns_of_client, lines::Lines, of_arrow, of_io, of_parquet};
+use super::{
+    CopyForm, CopyFormat, Format, columns_of_client, lines::Lines, of_arrow, of_io, parquet_rows::ParquetRows,
+};
 use crate::{
     bytes::of_postgres,
     catalog::Input,
@@ -29,8 +30,7 @@ use crate::{
 
 /// What is read.
 pub(super) enum In {
-    /// With the rows before the next ones.
-    Parquet(Box<ParquetRecordBatchReader>, SchemaRef, u64),
+    Parquet(Box<ParquetRows>),
     Fields(Box<Fields>),
 }
 
@@ -83,13 +83,7 @@ impl In {
         memory: &Arc<dyn Memory>,
     ) -> Result<Self> {
         match format {
-            Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-                let builder = builder.map_err(|error| of_parquet(&error))?.with_batch_size(limits::COPY_ROWS);
-                let schema = Arc::clone(builder.schema());
-                let reader = builder.build().map_err(|error| of_parquet(&error))?;
-                Ok(Self::Parquet(Box::new(reader), schema, 0))
-            }
+            Format::Parquet => Ok(Self::Parquet(Box::new(ParquetRows::new(file, memory)?))),
             Format::Csv { delimiter, quote, header } => {
                 let (read, input) = bounded(Box::new(file), memory);
                 let mut splitter = split(input, delimiter, quote)?;
@@ -161,20 +155,16 @@ impl In {
 
     pub(super) fn schema(&self) -> SchemaRef {
         match self {
-            Self::Parquet(_, schema, _) => Arc::clone(schema),
+            Self::Parquet(rows) => Arc::clone(rows.schema()),
             Self::Fields(fields) => Arc::clone(&fields.schema),
         }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Piece>> {
         match self {
-            Self::Parquet(reader, _, rows) => {
-                let Some(batch) = reader.next().transpose().map_err(|error| of_arrow(&error))? else {
-                    return Ok(None);
-                };
-                let places = Places::Behind(*rows);
-                *rows += batch.num_rows() as u64;
-                Ok(Some(Piece { batch, places }))
+            Self::Parquet(rows) => {
+                let next = rows.next()?;
+                Ok(next.map(|(batch, before)| Piece { batch, places: Places::Behind(before) }))
             }
             Self::Fields(fields) => fields.next(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use basalt_core::invariant::index;
-use basalt_nested::parquet::check_footer;
+use basalt_nested::parquet::{self as checked, check_footer};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{
@@ -92,22 +92,14 @@ pub(crate) async fn start(store: &Store, path: &str, size: u64) -> Result<u64> {
 
 /// That what the footer says fits the file, so that nothing is allocated for a lie.
 fn check_fit(metadata: &ParquetMetaData, size: u64) -> std::result::Result<(), String> {
+    checked::check_fit(metadata, size)?;
     let mut rows = 0i64;
     for group in metadata.row_groups() {
-        if group.num_rows() < 0 {
-            return Err("a row group has less than no rows".into());
-        }
         rows = rows.checked_add(group.num_rows()).ok_or("its row groups have too many rows")?;
         for column in group.columns() {
-            let path = column.column_path().string();
-            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-            let (start, length) = (u64::try_from(start), u64::try_from(column.compressed_size()));
-            let end = start.ok().zip(length.ok()).and_then(|(start, length)| start.checked_add(length));
-            if end.is_none_or(|end| end > size) {
-                return Err(format!("column {path} is not within the file"));
-            }
             if u64::try_from(column.uncompressed_size()).is_ok_and(|bytes| bytes > CHUNK_BYTES) {
-                return Err(format!("column {path} has {} bytes in a row group", column.uncompressed_size()));
+                let (path, bytes) = (column.column_path().string(), column.uncompressed_size());
+                return Err(format!("column {path} has {bytes} bytes in a row group"));
             }
         }
     }

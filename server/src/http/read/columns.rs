@@ -27,7 +27,7 @@ use super::{
     csv::{DELIMITER, Scanner},
     invalid,
     messages::Messages,
-    parquet_file::ParquetFile,
+    parquet_file::ParquetFooter,
     unread,
     values::is_date,
 };
@@ -64,12 +64,24 @@ pub(crate) fn columns(media_type: &str, start: &Start, nulls: &[String]) -> Resu
                 schema.ok_or_else(|| invalid("the body has no Arrow stream"))?.as_ref().clone()
             }
             "application/vnd.apache.parquet" | "application/x-parquet" => {
-                ParquetFile::new(Bytes::copy_from_slice(&start.bytes))?.schema().clone()
+                footer(start)?.decode()?.schema().clone()
             }
             _ => of_lines(start)?,
         };
         Ok(convert::table_schema(&schema)?)
     })
+}
+
+/// The bytes that reading the columns takes beside the beginning itself: a copy of it, and what is made of a file's footer.
+pub(crate) fn room(media_type: &str, start: &Start) -> Result<u64> {
+    super::caught(|| match media_type {
+        "application/vnd.apache.parquet" | "application/x-parquet" => Ok(footer(start)?.bytes()),
+        _ => Ok(start.bytes.len() as u64),
+    })
+}
+
+fn footer(start: &Start) -> Result<ParquetFooter> {
+    ParquetFooter::new(Bytes::copy_from_slice(&start.bytes))
 }
 
 /// What cells stand for.

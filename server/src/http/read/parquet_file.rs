@@ -1,66 +1,63 @@
-//! A Parquet file that came as a body: believed no further than it was checked.
+//! A Parquet file that came as a body, with what such a body may have.
 
-use std::sync::Arc;
-
-use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
-use basalt_nested::parquet::{Groups, check_footer, footer_of};
+use arrow_schema::Schema as ArrowSchema;
+use basalt_core::exec::Stop;
+use basalt_nested::parquet::{Footer, ParquetFile as Checked, Reading, Wanted};
 use hyper::body::Bytes;
-use parquet::{
-    arrow::{
-        ProjectionMask,
-        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader},
-    },
-    file::metadata::ParquetMetaDataReader,
-};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::{batch_rows, invalid, unread};
 use crate::{limits, status::Result};
 
+/// A file that is whole, and whose footer is not decoded yet: that takes memory.
+pub(super) struct ParquetFooter {
+    footer: Footer<Bytes>,
+    file_bytes: u64,
+}
+
+impl ParquetFooter {
+    pub(super) fn new(file: Bytes) -> Result<Self> {
+        let file_bytes = file.len() as u64;
+        let footer = Footer::new(file, limits::HTTP_PARQUET_BYTES).map_err(unread)?;
+        Ok(Self { footer, file_bytes })
+    }
+
+    /// The bytes of the file, and those that its footer takes once it is decoded.
+    pub(super) fn bytes(&self) -> u64 {
+        self.file_bytes + self.footer.bytes()
+    }
+
+    pub(super) fn decode(self) -> Result<ParquetFile> {
+        let bytes = self.bytes();
+        let file = Checked::new(self.footer).map_err(unread)?;
+        Ok(ParquetFile { file, bytes })
+    }
+}
+
 /// A file that is whole, and its footer.
 pub(super) struct ParquetFile {
-    file: Bytes,
-    metadata: ArrowReaderMetadata,
+    file: Checked<Bytes>,
+    bytes: u64,
 }
 
 impl ParquetFile {
-    pub(super) fn new(file: Bytes) -> Result<Self> {
-        let footer = footer_of(&file).map_err(unread)?;
-        check_footer(footer).map_err(unread)?;
-        let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(unread)?;
-        // What another writer says of Arrow's types is not needed, and need not be right.
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(unread)?;
-        Ok(Self { file, metadata })
-    }
-
     pub(super) fn schema(&self) -> &ArrowSchema {
-        self.metadata.schema()
+        self.file.schema()
     }
 
     /// Its rows, and the bytes that it takes while they are read.
-    pub(super) fn rows(self) -> Result<(ParquetRecordBatchReader, u64)> {
-        let Self { file, metadata } = self;
-        let groups = metadata.metadata().row_groups();
-        if groups.iter().any(|group| group.total_byte_size() > limits::PARQUET_READ_BYTES) {
+    pub(super) fn rows(self, stop: &Stop) -> Result<(ParquetRecordBatchReader, u64)> {
+        if self.file.group_bytes() > limits::PARQUET_READ_BYTES {
             let most = limits::PARQUET_READ_BYTES;
             return Err(invalid(format!("a row group of more than {most} bytes")));
         }
-        let fields: Vec<_> = metadata.schema().fields().iter().map(|field| in_views(field)).collect();
-        let rows = batch_rows(fields.len());
-        let (bytes, all) = (file.len() as u64, (0..groups.len()).collect());
-        let groups = Groups::new(file, Arc::clone(metadata.metadata()), all, limits::PARQUET_PAGE_BYTES);
-        let bytes = bytes + groups.bytes().map_err(unread)?;
-        let reader = groups.read(ProjectionMask::all(), Some(&fields.into()), None, rows);
-        Ok((reader.map_err(unread)?, bytes))
+        let stop = stop.clone();
+        let reading = Reading {
+            batch_rows: batch_rows(self.schema().fields().len()),
+            page_bytes: limits::PARQUET_PAGE_BYTES,
+            wanted: Wanted::while_true(move || stop.check().is_ok()),
+        };
+        let (rows, pages) = self.file.rows(&reading).map_err(unread)?;
+        Ok((rows, self.bytes + pages))
     }
-}
-
-/// A column whose texts share their bytes with its pages: a text of a dictionary may be that of every row.
-fn in_views(field: &ArrowField) -> ArrowField {
-    let data_type = match field.data_type() {
-        Arrow::Utf8 | Arrow::LargeUtf8 => Arrow::Utf8View,
-        Arrow::Binary | Arrow::LargeBinary => Arrow::BinaryView,
-        other => other.clone(),
-    };
-    field.clone().with_data_type(data_type)
 }

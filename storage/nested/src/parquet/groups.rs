@@ -18,7 +18,10 @@ use parquet::{
     },
 };
 
-use super::pages::{self, wrong};
+use super::{
+    pages::{self, Chunk, wrong},
+    wanted::{Asked, Wanted},
+};
 
 /// Some row groups of a file whose footer was checked.
 #[derive(Debug)]
@@ -27,12 +30,24 @@ pub struct Groups<R> {
     metadata: Arc<ParquetMetaData>,
     groups: Vec<usize>,
     page_bytes: usize,
+    wanted: Wanted,
 }
 
 impl<R: ChunkReader + 'static> Groups<R> {
     /// These groups; a page of more than `page_bytes` when it is decompressed is an error.
     pub fn new(reader: R, metadata: Arc<ParquetMetaData>, groups: Vec<usize>, page_bytes: usize) -> Self {
-        Self { reader: Arc::new(reader), metadata, groups, page_bytes }
+        Self { reader: Arc::new(reader), metadata, groups, page_bytes, wanted: Wanted::always() }
+    }
+
+    /// The same of a file that is read by others too, for as long as it is wanted.
+    pub(super) fn shared(
+        reader: Arc<R>,
+        metadata: Arc<ParquetMetaData>,
+        groups: Vec<usize>,
+        page_bytes: usize,
+        wanted: Wanted,
+    ) -> Self {
+        Self { reader, metadata, groups, page_bytes, wanted }
     }
 
     /// Bytes of pages that are decompressed at once, at most, when all columns are read.
@@ -40,21 +55,20 @@ impl<R: ChunkReader + 'static> Groups<R> {
     /// # Errors
     /// What is wrong with the headers of pages.
     pub fn bytes(&self) -> Result<u64> {
-        let mut most = 0;
+        let (mut most, mut asked) = (0, Asked::of(&self.wanted));
         for group in &self.groups {
             let columns = 0..self.metadata.row_group(*group).num_columns();
-            let bytes: Result<u64> = columns.map(|column| self.checked(*group, column)).sum();
+            let bytes: Result<u64> = columns.map(|column| self.checked(*group, column, &mut asked)).sum();
             most = most.max(bytes?);
         }
         Ok(most)
     }
 
-    fn checked(&self, group: usize, column: usize) -> Result<u64> {
+    fn checked(&self, group: usize, column: usize, asked: &mut Asked) -> Result<u64> {
         let column = self.metadata.row_group(group).column(column);
         let (start, length) = column.byte_range();
-        let length = usize::try_from(length).map_err(|_| wrong("a column that is too large"))?;
-        let chunk = self.reader.get_bytes(start, length)?;
-        Ok(pages::check_headers(&chunk, column.compression(), self.page_bytes)? as u64)
+        let chunk = Chunk { start, length, compression: column.compression() };
+        Ok(pages::check_headers(&*self.reader, chunk, self.page_bytes, asked)? as u64)
     }
 
     /// The rows of the groups, or some of them, in batches of so many: the columns of `projection`, as `types` has them
@@ -92,8 +106,10 @@ impl<R: ChunkReader + 'static> RowGroups for Groups<R> {
             metadata: Arc::clone(&self.metadata),
             groups: self.groups.clone(),
             page_bytes: self.page_bytes,
+            wanted: self.wanted.clone(),
         };
-        Ok(Box::new(Chunks { groups, next: 0, column, levels }))
+        let asked = Asked::of(&self.wanted);
+        Ok(Box::new(Chunks { groups, next: 0, column, levels, asked }))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -111,17 +127,18 @@ struct Chunks<R> {
     next: usize,
     column: usize,
     levels: (i16, i16),
+    asked: Asked,
 }
 
 impl<R: ChunkReader + 'static> Chunks<R> {
-    fn pages(&self, group: usize) -> Result<Box<dyn PageReader>> {
-        self.groups.checked(group, self.column)?;
+    fn pages(&mut self, group: usize) -> Result<Box<dyn PageReader>> {
+        self.groups.checked(group, self.column, &mut self.asked)?;
         let group = self.groups.metadata.row_group(group);
         let rows =
             usize::try_from(group.num_rows()).map_err(|_| wrong("a row group of less than no rows"))?;
         let reader = Arc::clone(&self.groups.reader);
         let pages = SerializedPageReader::new(reader, group.column(self.column), rows, None)?;
-        Ok(Box::new(Checked { pages, levels: self.levels }))
+        Ok(Box::new(Checked { pages, levels: self.levels, asked: Asked::of(&self.groups.wanted) }))
     }
 }
 
@@ -141,6 +158,7 @@ impl<R: ChunkReader + 'static> PageIterator for Chunks<R> {}
 struct Checked<R: ChunkReader> {
     pages: SerializedPageReader<R>,
     levels: (i16, i16),
+    asked: Asked,
 }
 
 impl<R: ChunkReader> Iterator for Checked<R> {
@@ -153,6 +171,7 @@ impl<R: ChunkReader> Iterator for Checked<R> {
 
 impl<R: ChunkReader> PageReader for Checked<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.asked.page()?;
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {
             pages::check(page, self.levels)?;
@@ -165,6 +184,7 @@ impl<R: ChunkReader> PageReader for Checked<R> {
     }
 
     fn skip_next_page(&mut self) -> Result<()> {
+        self.asked.page()?;
         self.pages.skip_next_page()
     }
 

@@ -7,46 +7,37 @@
 //!
 //! | said by | what | bound |
 //! |---|---|---|
+//! | footer | a field that the crate reads | of the kind that it is read as |
 //! | footer | elements of a list, children of a column | what is left of the footer |
-//! | footer | depth of the schema | [`SCHEMA_DEPTH`] |
+//! | footer | elements and depth of the schema | [`SCHEMA_ELEMENTS`], [`SCHEMA_DEPTH`] |
 //! | footer | bytes of a value of fixed length | [`FIXED_BYTES`] |
-//! | footer | row groups | as many as the crate reads |
+//! | footer | row groups, and those times columns | as many as the crate reads, [`CHUNKS`] |
+//! | footer | what it takes when it is decoded | [`DECODED_BYTES`]; the caller's |
+//! | footer | where columns are, and how long | the file ([`check_fit`]) |
+//! | page | a field of its header | of the kind that it is read as |
 //! | page | its size when decompressed | the caller's; what it comes to |
 //! | page | values of a dictionary | its bytes |
 //! | page | values of a column that repeats | [`REPEATED_VALUES`] |
 //! | page | lengths of DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY | its values |
+//!
+//! [`ParquetFile`] does all of it for a file that is there as a whole.
 
+mod file;
+mod fit;
 mod footer;
+mod format;
 mod groups;
+mod limits;
 mod pages;
 mod thrift;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
 
+pub use file::{Footer, ParquetFile, Reading};
+pub use fit::check_fit;
 pub use footer::check_footer;
 pub use groups::Groups;
-
-/// How deep the columns of a file may nest.
-pub const SCHEMA_DEPTH: usize = 64;
-/// Bytes of a value of a column whose values all have as many.
-pub const FIXED_BYTES: i64 = 1024;
-/// Values of a page of a column that repeats: a row may have all of them.
-pub const REPEATED_VALUES: u32 = 1 << 26;
-
-/// Bytes behind a footer: its length, and `PAR1`.
-const END: usize = 8;
-const MAGIC: &[u8] = b"PAR1";
-
-/// The footer of a whole file, as [`check_footer`] takes it.
-///
-/// # Errors
-/// What is wrong with the file.
-pub fn footer_of(file: &[u8]) -> Result<&[u8], String> {
-    let end = file.last_chunk::<END>().filter(|end| end.ends_with(MAGIC)).ok_or("it is no Parquet file")?;
-    let [a, b, c, d, ..] = *end;
-    let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    let start = file.len().checked_sub(END).and_then(|end| Some((end.checked_sub(length)?, end)));
-    let (start, end) = start.ok_or("its footer is longer than the file")?;
-    Ok(&file[start..end])
-}
+pub use limits::{CHUNKS, DECODED_BYTES, FIXED_BYTES, REPEATED_VALUES, SCHEMA_DEPTH, SCHEMA_ELEMENTS};
+pub use wanted::Wanted;

@@ -2,22 +2,21 @@
 
 use std::io::{self, Read as _};
 
+use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use parquet::{
     basic::{Compression, Encoding},
     column::page::Page,
     errors::{ParquetError, Result},
+    file::reader::ChunkReader,
 };
 
-use super::{REPEATED_VALUES, thrift::Walk};
-
-/// Fields of a page's header.
-const UNCOMPRESSED: i64 = 2;
-const COMPRESSED: i64 = 3;
-/// The header of a page of the second kind, whose levels stand before what is compressed, and their lengths in it.
-const SECOND: i64 = 8;
-const DEFINITIONS: i64 = 5;
-const REPETITIONS: i64 = 6;
+use super::{
+    format::{COMPRESSED, DEFINITIONS, PAGE, REPETITIONS, SECOND, SECOND_PAGE, UNCOMPRESSED},
+    limits::{HEADER_BYTES, REPEATED_VALUES},
+    thrift::Walk,
+    wanted::Asked,
+};
 
 /// What begins with these is compressed by gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -29,56 +28,152 @@ pub(super) fn wrong(why: impl Into<String>) -> ParquetError {
     ParquetError::General(why.into())
 }
 
+/// Bytes that are read at once where headers are looked for, and those that a header has at first.
+const WINDOW: usize = 64 << 10;
+const HEADER: usize = 1 << 10;
+
+/// A column of a row group, in its file.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk {
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(super) compression: Compression,
+}
+
 /// Walks over the pages of a column of a row group; the largest is at most `most` bytes when it is decompressed, or it is
 /// an error. The answer is the bytes of the largest and of the first, which may be a dictionary that is kept.
-pub(super) fn check_headers(mut chunk: &[u8], compression: Compression, most: usize) -> Result<usize> {
+pub(super) fn check_headers<R: ChunkReader>(
+    reader: &R,
+    chunk: Chunk,
+    most: usize,
+    asked: &mut Asked,
+) -> Result<usize> {
+    let end = chunk.start.checked_add(chunk.length).ok_or_else(|| wrong("a column behind all files"))?;
+    let mut window = Window { reader, start: chunk.start, bytes: Bytes::new(), end };
     let (mut first, mut largest) = (None, 0);
-    while !chunk.is_empty() {
-        let (mut compressed, mut uncompressed, mut levels) = (None, None, 0_i64);
-        let mut walk = Walk::new(chunk);
-        let walked = walk.fields(|walk, field, _| {
+    let mut at = chunk.start;
+    while at < end {
+        asked.page()?;
+        let header = window.header(at)?;
+        let Header { compressed, uncompressed, .. } = header;
+        let page = at + header.length as u64;
+        at = page + compressed as u64;
+        if at > end {
+            return Err(wrong("a page that ends behind its column"));
+        }
+        // What cannot be compressed gets longer by a part of it.
+        if uncompressed > most || compressed / 2 > most {
+            let bytes = uncompressed.max(compressed);
+            return Err(wrong(format!("a page of {bytes} bytes; the limit is {most}")));
+        }
+        let levels = header.levels;
+        if levels > compressed.min(uncompressed) {
+            return Err(wrong("a page whose levels are longer than it is"));
+        }
+        if must_be_decompressed(compressed - levels, chunk.compression, most)? {
+            asked.now()?;
+            let page = reader.get_bytes(page + levels as u64, compressed - levels)?;
+            check_gzip(&page, uncompressed - levels)?;
+        }
+        first.get_or_insert(uncompressed);
+        largest = largest.max(uncompressed);
+    }
+    Ok(largest + first.unwrap_or(0))
+}
+
+/// What the header of a page says, and how long it is.
+#[derive(Clone, Copy)]
+struct Header {
+    length: usize,
+    compressed: usize,
+    uncompressed: usize,
+    /// The bytes of levels that stand before what is compressed.
+    levels: usize,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (mut compressed, mut uncompressed, mut levels) = (None, None, Some(0_usize));
+        let mut walk = Walk::new(bytes);
+        walk.fields(PAGE, |walk, field| {
             match field {
-                UNCOMPRESSED => uncompressed = Some(walk.integer()?),
-                COMPRESSED => compressed = Some(walk.integer()?),
-                SECOND => walk.fields(|walk, field, _| {
+                UNCOMPRESSED => uncompressed = Some(walk.int()?),
+                COMPRESSED => compressed = Some(walk.int()?),
+                SECOND => walk.fields(SECOND_PAGE, |walk, field| {
                     let is_length = matches!(field, DEFINITIONS | REPETITIONS);
                     if is_length {
-                        levels = levels.saturating_add(walk.integer()?);
+                        let length = usize::try_from(walk.int()?).ok();
+                        levels = levels.zip(length).and_then(|(all, length)| all.checked_add(length));
                     }
                     Some(is_length)
                 })?,
                 _ => return Some(false),
             }
             Some(true)
-        });
-        let sizes = walked.and(compressed.zip(uncompressed));
-        let sizes = sizes.and_then(|(a, b)| Some((usize::try_from(a).ok()?, usize::try_from(b).ok()?)));
-        let (compressed, uncompressed) = sizes.ok_or_else(|| wrong("a page without a header"))?;
-        let page = walk.rest.split_at_checked(compressed);
-        let (page, rest) = page.ok_or_else(|| wrong("a page that ends behind its column"))?;
-        if uncompressed > most {
-            return Err(wrong(format!("a page of {uncompressed} bytes; the limit is {most}")));
-        }
-        let levels = usize::try_from(levels).ok().filter(|levels| *levels <= compressed.min(uncompressed));
-        let levels = levels.ok_or_else(|| wrong("a page whose levels are longer than it is"))?;
-        check_compressed(&page[levels..], compression, uncompressed - levels, most)?;
-        first.get_or_insert(uncompressed);
-        largest = largest.max(uncompressed);
-        chunk = rest;
+        })?;
+        Some(Self {
+            length: bytes.len() - walk.rest.len(),
+            compressed: usize::try_from(compressed?).ok()?,
+            uncompressed: usize::try_from(uncompressed?).ok()?,
+            levels: levels?,
+        })
     }
-    Ok(largest + first.unwrap_or(0))
 }
 
-/// That a page comes to no more than it says, where the crate does not stop there.
-fn check_compressed(page: &[u8], compression: Compression, uncompressed: usize, most: usize) -> Result<()> {
+/// Some bytes of a column: of a large one that is in a file not all are read to look at its headers.
+struct Window<'a, R> {
+    reader: &'a R,
+    /// Where the bytes stand.
+    start: u64,
+    bytes: Bytes,
+    end: u64,
+}
+
+impl<R: ChunkReader> Window<'_, R> {
+    fn header(&mut self, at: u64) -> Result<Header> {
+        let mut length = HEADER;
+        loop {
+            let bytes = self.at(at, length)?;
+            if let Some(header) = Header::read(bytes) {
+                return Ok(header);
+            }
+            let is_all = bytes.len() as u64 == self.end - at;
+            if is_all || length == HEADER_BYTES {
+                return Err(wrong("a page without a header"));
+            }
+            length = (16 * length).min(HEADER_BYTES);
+        }
+    }
+
+    /// What stands there: so many bytes at least, where the column has them.
+    fn at(&mut self, at: u64, least: usize) -> Result<&[u8]> {
+        let clipped = |bytes: usize| usize::try_from(self.end - at).map_or(bytes, |left| left.min(bytes));
+        let skipped = usize::try_from(at - self.start).ok().filter(|skipped| *skipped <= self.bytes.len());
+        if let Some(skipped) = skipped.filter(|skipped| self.bytes.len() - skipped >= clipped(least)) {
+            return Ok(&self.bytes[skipped..]);
+        }
+        self.bytes = self.reader.get_bytes(at, clipped(least.max(WINDOW)))?;
+        self.start = at;
+        Ok(&self.bytes)
+    }
+}
+
+/// Whether only its decompression tells what a page comes to: where the crate does not stop at what it says, and it may
+/// come to more than so many bytes.
+fn must_be_decompressed(length: usize, compression: Compression, most: usize) -> Result<bool> {
     let is_believed = !matches!(compression, Compression::GZIP(_) | Compression::LZ4);
-    if is_believed || page.len().saturating_mul(MOST_OF_A_BYTE) <= most {
-        return Ok(());
+    if is_believed || length.saturating_mul(MOST_OF_A_BYTE) <= most {
+        return Ok(false);
     }
     if compression == Compression::LZ4 {
         let most = most / MOST_OF_A_BYTE;
-        return Err(wrong(format!("a page of {} bytes, compressed by LZ4; the limit is {most}", page.len())));
+        return Err(wrong(format!("a page of {length} bytes, compressed by LZ4; the limit is {most}")));
     }
+    Ok(true)
+}
+
+/// That a page of gzip comes to no more than it says.
+fn check_gzip(page: &[u8], uncompressed: usize) -> Result<()> {
     // A page of the second kind may say that it is not compressed.
     if !page.starts_with(&GZIP) && page.len() == uncompressed {
         return Ok(());

@@ -16,7 +16,14 @@ use parquet::{
     },
 };
 
-use super::{Groups, check_footer, footer_of, pages};
+use super::{
+    Footer, Groups, Wanted, check_footer,
+    pages::{self, Chunk},
+    wanted::Asked,
+};
+
+mod hostile;
+mod whole;
 
 const PAGE: usize = 1 << 20;
 
@@ -40,11 +47,11 @@ fn written(batch: &RecordBatch, properties: WriterPropertiesBuilder) -> Vec<u8> 
 }
 
 fn groups(file: &[u8], most: usize) -> Groups<Bytes> {
-    let footer = footer_of(file).unwrap();
-    check_footer(footer).unwrap();
-    let metadata = ParquetMetaDataReader::decode_metadata(footer).unwrap();
+    let file = Bytes::copy_from_slice(file);
+    Footer::new(file.clone(), file.len()).unwrap();
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
     let all = (0..metadata.num_row_groups()).collect();
-    Groups::new(Bytes::copy_from_slice(file), Arc::new(metadata), all, most)
+    Groups::new(file, Arc::new(metadata), all, most)
 }
 
 fn read(file: &[u8], most: usize) -> Result<Vec<RecordBatch>> {
@@ -146,37 +153,47 @@ fn dictionaries_have_as_many_values_as_they_have_bytes() {
     refused(&file, "a dictionary of 63 values in 15 bytes");
 }
 
+/// A whole number, as Thrift has it.
+fn zigzag(value: usize) -> Vec<u8> {
+    varint(2 * value)
+}
+
+fn varint(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+    bytes
+}
+
+fn headers(chunk: Vec<u8>, compression: Compression, most: usize) -> Result<usize> {
+    let of = Chunk { start: 0, length: chunk.len() as u64, compression };
+    pages::check_headers(&Bytes::from(chunk), of, most, &mut Asked::of(&Wanted::always()))
+}
+
 #[test]
 fn gzip_comes_to_what_it_says() {
     let zeros = vec![0_u8; 1 << 20];
     let mut encoder = flate2::read::GzEncoder::new(&*zeros, flate2::Compression::best());
     let mut page = Vec::new();
     std::io::copy(&mut encoder, &mut page).unwrap();
-    let zigzag = |mut value: usize| {
-        value *= 2;
-        let mut bytes = Vec::new();
-        while value >= 0x80 {
-            bytes.push(value.to_le_bytes()[0] | 0x80);
-            value >>= 7;
-        }
-        bytes.push(value.to_le_bytes()[0]);
-        bytes
-    };
     let chunk = |says: usize| {
         [&[0x15, 0][..], &[0x15], &zigzag(says), &[0x15], &zigzag(page.len()), &[0], &page].concat()
     };
     let gzip = Compression::GZIP(GzipLevel::default());
-    assert_eq!(pages::check_headers(&chunk(1 << 20), gzip, 1 << 20).unwrap(), 2 << 20);
+    assert_eq!(headers(chunk(1 << 20), gzip, 1 << 20).unwrap(), 2 << 20);
     for says in [0, 100, (1 << 20) - 1] {
-        let error = pages::check_headers(&chunk(says), gzip, 1 << 20).unwrap_err().to_string();
+        let error = headers(chunk(says), gzip, 1 << 20).unwrap_err().to_string();
         assert!(error.contains("comes to more bytes than it says"), "{error}");
     }
-    assert!(pages::check_headers(&chunk(1 << 20), gzip, 1 << 19).is_err());
+    assert!(headers(chunk(1 << 20), gzip, 1 << 19).is_err());
     // Whatever a page of LZ4 says, it comes to so much at most.
-    assert!(pages::check_headers(&chunk(1 << 20), Compression::LZ4, 1 << 20).is_err());
+    assert!(headers(chunk(1 << 20), Compression::LZ4, 1 << 20).is_err());
     let mut broken = chunk(1 << 20);
     broken.pop();
-    assert!(pages::check_headers(&broken, gzip, 1 << 20).unwrap_err().to_string().contains("ends behind"));
+    assert!(headers(broken, gzip, 1 << 20).unwrap_err().to_string().contains("ends behind"));
 }
 
 /// A footer of a schema whose elements have so many parts each, and of row groups.
@@ -214,7 +231,14 @@ fn footers_that_lie_are_refused() {
     check(&[&[0x15, 2][..], &long].concat(), "values of 1073741824 bytes");
     // Structs in structs without end.
     check(&[0x5c; 100], "malformed");
-    assert!(footer_of(b"PAR1").is_err());
-    assert!(footer_of(b"PAR1\xff\0\0\0PAR1").is_err());
-    assert_eq!(footer_of(b"PAR1ab\x02\0\0\0PAR1").unwrap(), b"ab");
+    let end = |file: &'static [u8], most: usize| match Footer::new(Bytes::from_static(file), most) {
+        Ok(_) => "none".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert!(end(b"PAR1", 9).contains("it is no Parquet file"));
+    assert!(end(b"PAR2\0\0\0\0PAR2", 9).contains("it is no Parquet file"));
+    assert!(end(b"PAR1\xff\0\0\0PAR1", 999).contains("longer than the file"));
+    assert!(end(b"PAR1ab\x02\0\0\0PAR1", 1).contains("more than 1 bytes"));
+    assert!(end(b"PAR1ab\x02\0\0\0PAR1", 2).contains("malformed"));
+    assert_eq!(end(b"PAR1\x15\x02\0\x03\0\0\0PAR1", 3), "none");
 }
