@@ -533,7 +533,7 @@ fn extract(args: &[ArrayRef], rows: usize) -> Result<StringArray> {
 }
 
 /// The name that DuckDB has for a type.
-fn type_name(data_type: &DataType) -> String {
+pub(crate) fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Null => "\"NULL\"",
         DataType::Boolean => "BOOLEAN",

@@ -12,8 +12,8 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator,
-        SortExpr, Subquery, cast, expr::InList, expr_rewriter::NamePreserver, lit,
+        BinaryExpr, Case, Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder,
+        Operator, SortExpr, Subquery, TryCast, cast, expr::InList, expr_rewriter::NamePreserver, lit,
     },
     optimizer::AnalyzerRule,
 };
@@ -323,6 +323,13 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
                 function.args.iter_mut().fold(false, |changed, side| written(side, schema) | changed);
             transformed(Expr::ScalarFunction(function), changed)
         }
+        // Arrow would make a list of one value.
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })
+            if lists::item(field.data_type()).is_some() && is_no_list(&expr, schema) =>
+        {
+            let of = functions::type_name(&expr.get_type(schema)?);
+            return Err(Error::unsupported(format!("CAST of {of} to a list")).into());
+        }
         Expr::Cast(mut of) if of.field.data_type().is_string() => {
             let changed = written(&mut of.expr, schema);
             transformed(Expr::Cast(of), changed)
@@ -417,6 +424,11 @@ pub(crate) fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
 
 fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| !data_type.is_null() && lists::item(&data_type).is_some())
+}
+
+/// Whether it is known to be a value that is no list, nor NULL.
+fn is_no_list(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| !data_type.is_null() && lists::item(&data_type).is_none())
 }
 
 fn is_decimal(expr: &Expr, schema: &DFSchema) -> bool {

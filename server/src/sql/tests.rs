@@ -154,6 +154,10 @@ async fn transactions(state: &Arc<State>) {
     transaction.roll_back().await;
     assert!(state.catalog.get("two").is_err() && state.catalog.drafts().is_empty());
 
+    alone(state, "CREATE TABLE fives AS FROM generate_series(1, 20) t (x) WHERE x % 5 = 0").await;
+    assert_eq!(alone(state, "SELECT sum(x) FROM fives").await, 50);
+    alone(state, "DROP TABLE fives").await;
+
     // What is dropped at a version is not dropped with rows that have come since, and is written to then.
     let at = seen(state).await.1;
     alone(state, "INSERT INTO t VALUES (6, 6)").await;

@@ -33,7 +33,7 @@ use super::{
 };
 
 /// Statements of each kind that tasks do: joins, groups, orders, windows, unions.
-const STATEMENTS: [&str; 11] = [
+const STATEMENTS: [&str; 10] = [
     "SELECT a.part, count(*), min(b.id), max(a.id) FROM t a JOIN u b ON a.part = b.part GROUP BY a.part ORDER BY a.part",
     "SELECT a.id, b.id FROM t a JOIN u b ON a.id = b.part + 3 ORDER BY a.id, b.id LIMIT 50",
     "SELECT a.id, b.tag FROM t a LEFT JOIN u b ON a.id = b.id * 7 ORDER BY a.id DESC LIMIT 40",
@@ -41,14 +41,16 @@ const STATEMENTS: [&str; 11] = [
     "SELECT id % 11 k, count(DISTINCT part), sum(id) FROM (SELECT id, part FROM t UNION ALL SELECT id, part FROM u) GROUP BY 1 ORDER BY 1",
     "SELECT id, row_number() OVER (PARTITION BY tag ORDER BY id) n FROM t ORDER BY id LIMIT 30",
     "SELECT tag, sum(n) FROM (SELECT tag, lag(id) OVER (PARTITION BY part ORDER BY id) n FROM t) GROUP BY tag ORDER BY tag",
-    "SELECT id FROM t WHERE part NOT IN (SELECT part FROM u WHERE part IS NOT NULL AND id < 20) ORDER BY id LIMIT 25",
     "SELECT a.tag, count(*) FROM t a JOIN t b ON a.id = b.id JOIN u c ON b.part = c.part WHERE c.id < 100 GROUP BY a.tag ORDER BY 1",
     "SELECT k, part, sum(id), count(*) FROM (SELECT 1 AS k, part, id FROM t) GROUP BY CUBE (k, part) ORDER BY k, part",
     "SELECT k, tag, count(*) FROM (SELECT 1 AS k, tag FROM t UNION ALL SELECT 2, tag FROM u) GROUP BY k, tag ORDER BY k, tag",
 ];
 
 /// Statements whose answer depends on all rows, or that are planned in their own way, whoever runs them.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 14] = [
+    "SELECT id FROM t x WHERE NOT EXISTS (SELECT 1 FROM u y WHERE y.part = x.part AND y.id < 20) ORDER BY id LIMIT 25",
+    "SELECT id FROM t WHERE part NOT IN (SELECT part FROM u WHERE part IS NOT NULL AND id < 20) ORDER BY id LIMIT 25",
+    "SELECT id FROM t WHERE part NOT IN (SELECT nullif(part, 3) FROM u WHERE id < 20) ORDER BY id LIMIT 25",
     "SELECT count(*), sum(a.id) FROM t a JOIN u b ON a.id = b.id GROUP BY GROUPING SETS (())",
     "SELECT count(*), count(DISTINCT id) FROM t GROUP BY GROUPING SETS ((), ())",
     "SELECT count(*), sum(id) FROM t GROUP BY GROUPING SETS ((), (part)) ORDER BY ALL",
