@@ -84,10 +84,8 @@ impl NewDraft {
     /// Gives it its name, or to a transaction, which does so with its commit.
     pub(super) async fn publish(self, asker: &Asker, has_rows: bool) -> Result<()> {
         let name = self.draft.table().name().to_owned();
-        let gone = self.replaces.then(|| match self.read {
-            Some((id, at)) => Gone { name, id: Some(id), at: Some(at) },
-            None => Gone { name, id: None, at: None },
-        });
+        let (id, at) = self.read.unzip();
+        let gone = self.replaces.then_some(Gone { name, id, at });
         match &asker.transaction {
             Some(transaction) => transaction.has_made(self.draft, has_rows, gone),
             None => self.draft.publish(gone.into_iter().collect()).await,
