@@ -43,23 +43,35 @@ EXCUSED = [
 
 
 class Server:
-    """A server over a folder, asked by PostgreSQL's protocol, which is the fastest door for small answers."""
+    """A server over a folder, asked by PostgreSQL's protocol, which is the fastest door for small answers; or one of several
+    nodes, all of which run a part of each statement that can be shared out."""
 
-    def __init__(self, basalt, folder):
-        self.log = folder / "log"
-        ports = [free_port() for _ in range(3)]
-        _, self.http, postgres = ports
-        command = [basalt, "serve", "--store", str(folder / "store"), "--threads", "1", "--memory", "1GiB", "--log", "error"]
-        for flag, port in zip(("--listen", "--metrics-listen", "--postgres"), ports):
-            command += [flag, f"127.0.0.1:{port}"]
-        command += ["--default-deadline", f"{DEADLINE_S}s", "--max-deadline", f"{DEADLINE_S}s"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log.open("ab"))
-        self.address = f"host=127.0.0.1 port={postgres} user=me dbname=basalt"
+    def __init__(self, basalt, folder, nodes=1):
+        self.log, self.others = folder / "log", []
+        peers = [f"127.0.0.1:{free_port()}" for _ in range(nodes)]
+        for peer in peers:
+            ports = [free_port() for _ in range(3)]
+            _, self.http, postgres = ports
+            command = [basalt, "serve", "--store", str(folder / "store"), "--threads", "1", "--memory", "1GiB", "--log", "error"]
+            for flag, port in zip(("--listen", "--metrics-listen", "--postgres"), ports):
+                command += [flag, f"127.0.0.1:{port}"]
+            command += ["--default-deadline", f"{DEADLINE_S}s", "--max-deadline", f"{DEADLINE_S}s"]
+            if nodes > 1:
+                command += ["--peer-listen", peer, "--peers", ",".join(peers), "--distribute", "always"]
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log.open("ab"))
+            self.others.append(self.process)
+            self.address = f"host=127.0.0.1 port={postgres} user=me dbname=basalt"
+        self.others.pop()
         for _ in range(300):
-            if self.connect():
+            if self.connect() and self.sees(nodes):
                 return
             time.sleep(0.1)
         sys.exit("the server has not started")
+
+    def sees(self, nodes):
+        """Whether it takes all nodes to be alive."""
+        how, rows = self.ask("SELECT count(*) FROM system.nodes WHERE state = 'alive'") if nodes > 1 else ("rows", [(1,)])
+        return how == "rows" and rows[0][0] == nodes
 
     def connect(self):
         try:
@@ -92,8 +104,9 @@ class Server:
             sys.exit(f"rows of {table} are refused: {told.decode()}")
 
     def stop(self):
-        self.process.kill()
-        self.process.wait()
+        for process in [*self.others, self.process]:
+            process.kill()
+            process.wait()
 
 
 class Reference:
@@ -325,13 +338,14 @@ def main():
     parser.add_argument("--statements", type=int, default=1 << 60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--round", type=int, default=0, help="the first of the rounds")
+    parser.add_argument("--nodes", type=int, default=1, help="so many, by tasks at all of them")
     parser.add_argument("--verbose", action="store_true", help="a statement for each kind of refusal")
     arguments = parser.parse_args()
     started, told = time.monotonic(), time.monotonic()
     until = started + 60 * arguments.minutes
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        server, number = Server(arguments.basalt, folder), arguments.round
+        server, number = Server(arguments.basalt, folder, arguments.nodes), arguments.round
         judge = Judge(server, Reference(folder))
         judge.verbose = arguments.verbose
         asked = 0
@@ -353,7 +367,7 @@ def main():
                     judge.findings[where] = str(error)
                     print(f"failed, {where}: {error}\n{server.log.read_text(errors='replace')[-2000:]}", flush=True)
                     judge.server.stop()
-                    judge.server = Server(arguments.basalt, folder)
+                    judge.server = Server(arguments.basalt, folder, arguments.nodes)
                 number += 1
                 if time.monotonic() > told + 60:
                     told = time.monotonic()

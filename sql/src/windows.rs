@@ -49,10 +49,12 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
         return Err(Error::unsupported("a window in the order of intervals").into());
     }
     let mut changed = moves && moved(of, &name, schema);
-    // Rows of a partition are those whose bits are the same.
+    // Rows of a partition are those whose bits are the same. What they are ordered by beside stays what parts them: windows
+    // that are sorted alike are made together.
+    let parts = of.params.partition_by.clone();
     changed |= one_zero(of.params.partition_by.iter_mut(), schema);
     let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
-    changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_))), schema);
+    changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_)) || parts.contains(key)), schema);
     for sort in &mut of.params.order_by {
         // Their digits have the same order, and ranges.
         if sort.expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Binary) {
