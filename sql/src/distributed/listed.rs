@@ -145,13 +145,17 @@ fn is_shared(node: &Arc<dyn ExecutionPlan>) -> bool {
     !(is_of_all || is_without_keys || skips || node.fetch().is_some_and(is_long))
 }
 
-/// Whether a statement has an aggregate of a window with FILTER, which DataFusion's encoding leaves out.
-pub(super) fn has_filtered_window(logical: &LogicalPlan) -> bool {
+/// Whether a statement has a function of a window with FILTER, DISTINCT, or IGNORE NULLS: of some of these DataFusion's encoding
+/// leaves that out.
+pub(super) fn has_window_of_some(logical: &LogicalPlan) -> bool {
     let mut found = false;
     let visited = logical.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                found |= matches!(expr, Expr::WindowFunction(call) if call.params.filter.is_some());
+                if let Expr::WindowFunction(call) = expr {
+                    let of = &call.params;
+                    found |= of.filter.is_some() || of.distinct || of.null_treatment.is_some();
+                }
                 Ok(TreeNodeRecursion::Continue)
             })
         })

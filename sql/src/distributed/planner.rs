@@ -108,7 +108,7 @@ pub(super) async fn distributed(
     let is_large =
         shared.distribution == Distribution::Always || rows_above(plan) >= limits::DISTRIBUTED_ROWS;
     if !is_large
-        || listed::has_filtered_window(logical)
+        || listed::has_window_of_some(logical)
         || !listed::all(plan)
         || !codec::travels(plan, shared.base.functions())
     {

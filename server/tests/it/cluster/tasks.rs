@@ -47,7 +47,9 @@ const STATEMENTS: [&str; 10] = [
 ];
 
 /// Statements whose answer depends on all rows, or that are planned in their own way, whoever runs them.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 16] = [
+    "SELECT id, last_value(nullif(part, 3) IGNORE NULLS) OVER (PARTITION BY tag ORDER BY id) FROM t ORDER BY id LIMIT 99",
+    "SELECT id, count(DISTINCT part) OVER (PARTITION BY tag) FROM t ORDER BY id LIMIT 99",
     "SELECT id FROM t x WHERE NOT EXISTS (SELECT 1 FROM u y WHERE y.part = x.part AND y.id < 20) ORDER BY id LIMIT 25",
     "SELECT id FROM t WHERE part NOT IN (SELECT part FROM u WHERE part IS NOT NULL AND id < 20) ORDER BY id LIMIT 25",
     "SELECT id FROM t WHERE part NOT IN (SELECT nullif(part, 3) FROM u WHERE id < 20) ORDER BY id LIMIT 25",
