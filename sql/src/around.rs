@@ -2,10 +2,11 @@
 
 use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef, LargeStringArray, cast::AsArray as _};
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
-    common::Result,
+    arrow::compute::{cast, concat},
+    common::{Result, ScalarValue},
     logical_expr::{
         ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
         sort_properties::{ExprProperties, SortProperties},
@@ -31,6 +32,44 @@ pub(crate) fn some_rows(
         config_options: args.config_options.clone(),
     };
     function.invoke_with_args(args)?.to_array(rows)
+}
+
+/// One answer of those for some rows after the others, of an array or of values that are all constants.
+pub(crate) fn of_parts(parts: &[ArrayRef], is_once: bool) -> Result<ColumnarValue> {
+    let parts: Vec<&dyn Array> = parts.iter().map(|array| &**array).collect();
+    let all = concat(&parts)?;
+    Ok(match is_once {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&all, 0)?),
+        false => ColumnarValue::Array(all),
+    })
+}
+
+/// The texts of an argument: one for each row, or one for all.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    texts: LargeStringArray,
+    pub(crate) is_one: bool,
+}
+
+impl Texts {
+    pub(crate) fn new(value: &ColumnarValue) -> Result<Self> {
+        let (array, is_one) = match value {
+            ColumnarValue::Array(array) => (cast(array, &DataType::LargeUtf8)?, false),
+            ColumnarValue::Scalar(scalar) => (cast(&scalar.to_array()?, &DataType::LargeUtf8)?, true),
+        };
+        Ok(Self { texts: array.as_string::<i64>().clone(), is_one })
+    }
+
+    /// That of a row; `None`: NULL.
+    pub(crate) fn get(&self, row: usize) -> Option<&str> {
+        let row = if self.is_one { 0 } else { row };
+        self.texts.is_valid(row).then(|| self.texts.value(row))
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.texts.iter().flatten().map(|text| text.len() as u64).fold(0, u64::saturating_add)
+    }
 }
 
 /// How a function is called.

@@ -10,13 +10,13 @@ use arrow_array::{Array, ArrayRef, LargeStringArray, cast::AsArray as _};
 use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    arrow::compute::{cast, concat},
+    arrow::compute::cast,
     common::{DataFusionError, Result, ScalarValue},
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 
 use crate::{
-    around::{Call, some_rows},
+    around::{Call, Texts, of_parts, some_rows},
     error::Error,
     limits,
 };
@@ -42,14 +42,14 @@ impl Call for Replaced {
         }
         let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if is_once { 1 } else { args.number_rows };
-        let texts = Texts::new(text, from, to)?;
+        let texts = Replacing::new(text, from, to)?;
         let is_replace = function.name() == REPLACE;
         let most = |row: usize| match is_replace {
             true => texts.most(row),
             false => texts.most_of_pattern(row, !more.is_empty()),
         };
         // What is put in may be as long as the texts were, and this.
-        let room = texts.bytes().saturating_add(limits::TEXTS_BYTES);
+        let room = texts.text.bytes().saturating_add(limits::TEXTS_BYTES);
         let too_long = || {
             let message = format!("{} would make more than {room} bytes", function.name());
             Err(Error::new(ErrorKind::MemoryLimit, message).into())
@@ -75,12 +75,7 @@ impl Call for Replaced {
             }
             made.push(one);
         }
-        let made: Vec<&dyn Array> = made.iter().map(|array| &**array).collect();
-        let made = concat(&made)?;
-        Ok(match is_once {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
-            false => ColumnarValue::Array(made),
-        })
+        of_parts(&made, is_once)
     }
 }
 
@@ -165,51 +160,32 @@ fn in_parts(
     let parts = (0..rows).step_by(at_once);
     let parts = parts.map(|row| some_rows(function, &args, row, at_once.min(rows - row)));
     let parts = parts.collect::<Result<Vec<_>>>().map_err(|error| told(function, error))?;
-    let parts: Vec<&dyn Array> = parts.iter().map(|array| &**array).collect();
-    Ok(ColumnarValue::Array(concat(&parts)?))
+    of_parts(&parts, false)
 }
 
-/// What is searched, what for, and what takes its place: each has a value for each row, or one for all.
-struct Texts {
-    text: LargeStringArray,
-    from: LargeStringArray,
-    to: LargeStringArray,
+/// What is searched, what for, and what takes its place.
+struct Replacing {
+    text: Texts,
+    from: Texts,
+    to: Texts,
 }
 
-impl Texts {
+impl Replacing {
     fn new(text: &ColumnarValue, from: &ColumnarValue, to: &ColumnarValue) -> Result<Self> {
-        let texts = |value: &ColumnarValue| -> Result<LargeStringArray> {
-            let array = match value {
-                ColumnarValue::Array(array) => cast(array, &DataType::LargeUtf8)?,
-                ColumnarValue::Scalar(scalar) => cast(&scalar.to_array()?, &DataType::LargeUtf8)?,
-            };
-            Ok(array.as_string::<i64>().clone())
-        };
-        Ok(Self { text: texts(text)?, from: texts(from)?, to: texts(to)? })
-    }
-
-    /// Bytes of the texts that are searched.
-    fn bytes(&self) -> u64 {
-        bytes(&self.text)
+        Ok(Self { text: Texts::new(text)?, from: Texts::new(from)?, to: Texts::new(to)? })
     }
 
     /// For how many rows a call may be: the function has a text that all rows have once for each of them.
     fn rows_at_once(&self, rows: usize) -> usize {
-        let all = [&self.text, &self.from, &self.to];
-        let of_each: u64 = all.iter().filter(|texts| texts.len() == 1).map(|texts| bytes(texts)).sum();
+        let ones = [&self.text, &self.from, &self.to].into_iter().filter(|texts| texts.is_one);
+        let of_each: u64 = ones.map(Texts::bytes).sum();
         let most = limits::TEXTS_BYTES.checked_div(of_each).and_then(|most| usize::try_from(most).ok());
         // Default: none is long.
         most.unwrap_or(rows).max(1)
     }
 
     fn row(&self, row: usize) -> Option<(&str, &str, &str)> {
-        let value = |texts: &LargeStringArray| if texts.len() == 1 { 0 } else { row };
-        let all = [&self.text, &self.from, &self.to].map(|texts| (texts, value(texts)));
-        let is_there = all.iter().all(|(texts, at)| texts.is_valid(*at));
-        is_there.then(|| {
-            let [text, from, to] = all.map(|(texts, at)| texts.value(at));
-            (text, from, to)
-        })
+        Some((self.text.get(row)?, self.from.get(row)?, self.to.get(row)?))
     }
 
     /// What REPLACE makes of a row, at most.
@@ -237,8 +213,4 @@ impl Texts {
         let groups = (to / 2).saturating_mul(text);
         text.saturating_add(matches.saturating_mul(to)).saturating_add(groups)
     }
-}
-
-fn bytes(texts: &LargeStringArray) -> u64 {
-    texts.iter().flatten().map(|text| text.len() as u64).fold(0, u64::saturating_add)
 }

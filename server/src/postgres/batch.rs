@@ -4,7 +4,12 @@
 
 use basalt_sql::script::{Part, Word};
 
-use super::{error::Error, session::Session, transaction::State, wire::End};
+use super::{
+    error::Error,
+    session::{Session, is_word},
+    transaction::State,
+    wire::End,
+};
 
 /// See the module. The transaction that it writes to is that of its session.
 #[derive(Debug)]
@@ -17,11 +22,9 @@ pub(super) struct Batch {
 
 /// Whether a statement inserts rows that it names itself, whatever else the same transaction inserts.
 fn inserts(words: &[Word]) -> bool {
-    let is = |word: &Word, plain: &str| matches!(word, Word::Plain(word) if word == plain);
-    let begins = matches!(words, [insert, into, ..] if is(insert, "insert") && is(into, "into"));
-    let others = ["select", "from", "table", "conflict", "returning", "with"];
-    let is_plain = !words.iter().any(|word| others.iter().any(|other| is(word, other)));
-    begins && is_plain && words.iter().any(|word| is(word, "values"))
+    let has = |among: &[&str]| words.iter().any(|word| is_word(Some(word), among));
+    let begins = is_word(words.first(), &["insert"]) && is_word(words.get(1), &["into"]);
+    begins && has(&["values"]) && !has(&["select", "from", "table", "conflict", "returning", "with"])
 }
 
 impl Session {

@@ -275,7 +275,6 @@ impl Session {
             }
             // Of a COPY that is over, or has failed.
             Ok(Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_)) => Ok(()),
-            Ok(Frontend::Flush) if self.batch.is_none() => self.wire.flush().await,
             Ok(Frontend::Flush) => match self.end_batch().await {
                 Ok(()) => self.wire.flush().await,
                 failed => failed,

@@ -124,7 +124,7 @@ fn with_base(before: &[TokenWithSpan], token: &TokenWithSpan) -> Result<Option<T
         _ => return Ok(None),
     };
     let number = u128::from_str_radix(digits, base);
-    let number = number.ok().filter(|_| !digits.starts_with('+')).ok_or_else(|| {
+    let number = number.map_err(|_| {
         let error = Error::invalid(format!("{digits:?} is no number to the base {base}, or too large"));
         error.at(place.line, place.column)
     })?;

@@ -3,17 +3,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use arrow_array::{Array, ArrayRef, LargeStringArray, cast::AsArray as _};
-use arrow_schema::DataType;
+use arrow_array::ArrayRef;
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    arrow::compute::{cast, concat},
-    common::{Result as Done, ScalarValue},
+    common::Result as Done,
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 
 use crate::{
-    around::{Call, some_rows},
+    around::{Call, Texts, of_parts, some_rows},
     error::Error,
     interruptible::GivenUp,
 };
@@ -37,12 +35,6 @@ fn pairs(a: &str, b: &str) -> Result<usize, Error> {
     }
 }
 
-/// The text of a row, of one for each row or of one for all.
-fn text(texts: &LargeStringArray, row: usize) -> Option<&str> {
-    let row = if texts.len() == 1 { 0 } else { row };
-    texts.is_valid(row).then(|| texts.value(row))
-}
-
 /// The way that [`LEVENSHTEIN`] is called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bounded;
@@ -50,20 +42,13 @@ pub(crate) struct Bounded;
 impl Call for Bounded {
     fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Done<ColumnarValue> {
         let [a, b] = args.args.as_slice() else { return function.invoke_with_args(args) };
-        let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let (a, b) = (Texts::new(a)?, Texts::new(b)?);
+        let is_once = a.is_one && b.is_one;
         let rows = if is_once { 1 } else { args.number_rows };
-        let texts = |value: &ColumnarValue| -> Done<LargeStringArray> {
-            let array = match value {
-                ColumnarValue::Array(array) => cast(array, &DataType::LargeUtf8)?,
-                ColumnarValue::Scalar(scalar) => cast(&scalar.to_array()?, &DataType::LargeUtf8)?,
-            };
-            Ok(array.as_string::<i64>().clone())
-        };
-        let (a, b) = (texts(a)?, texts(b)?);
         // So many rows together as have few pairs.
         let (mut parts, mut from, mut open) = (Vec::<ArrayRef>::new(), 0, 0);
         for row in 0..rows {
-            let own = match (text(&a, row), text(&b, row)) {
+            let own = match (a.get(row), b.get(row)) {
                 (Some(a), Some(b)) => pairs(a, b)?,
                 _ => 0,
             };
@@ -79,12 +64,7 @@ impl Call for Bounded {
         }
         GivenUp::of_task().check()?;
         parts.push(some_rows(function, &args, from, rows - from)?);
-        let parts: Vec<&dyn Array> = parts.iter().map(|array| &**array).collect();
-        let made = concat(&parts)?;
-        Ok(match is_once {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
-            false => ColumnarValue::Array(made),
-        })
+        of_parts(&parts, is_once)
     }
 }
 

@@ -94,8 +94,8 @@ impl CatalogLog {
     /// nothing.
     ///
     /// # Errors
-    /// After all but [`StorageError::Unknown`] nothing has happened; then the drafts may have their names, and must not be
-    /// [discarded](Self::discard). [`StorageError::Invalid`] with [`ErrorKind::TableExists`] where a name is taken, with
+    /// After [`StorageError::Unknown`] the drafts may have their names, and must not be [discarded](Self::discard); after any
+    /// other error nothing has happened. [`StorageError::Invalid`] with [`ErrorKind::TableExists`] where a name is taken, with
     /// [`ErrorKind::TableNotFound`] where a table that goes is not there, or a draft is too old, with
     /// [`ErrorKind::WriteConflict`] where it is too late for one.
     pub async fn publish(
@@ -105,10 +105,8 @@ impl CatalogLog {
         gone: &[Gone],
     ) -> Result<Arc<CatalogState>> {
         let now = self.store.now_millis();
-        // Default: it is older than anything.
-        let millis = |draft: &Draft| u64::try_from(now.saturating_sub(draft.made).max(0)).unwrap_or(u64::MAX);
-        // A clock that was put back makes none old.
-        let age = |draft: &Draft| Duration::from_millis(millis(draft));
+        // Default: a clock that was put back makes none old.
+        let age = |draft: &Draft| Duration::from_millis(u64::try_from(now - draft.made).unwrap_or(0));
         if let Some(old) = drafts.iter().find(|draft| age(draft) > DRAFT_AGE) {
             let message = format!("table {:?} was begun too long ago, and is given up", old.entry.name);
             return Err(Error::new(ErrorKind::TableNotFound, message).into());

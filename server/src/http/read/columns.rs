@@ -74,9 +74,12 @@ pub(crate) fn columns(media_type: &str, start: &Start, nulls: &[String]) -> Resu
 
 /// The bytes that reading the columns takes beside the beginning itself: a copy of it, and what is made of a file's footer.
 pub(crate) fn room(media_type: &str, start: &Start) -> Result<u64> {
-    super::caught(|| match media_type {
-        "application/vnd.apache.parquet" | "application/x-parquet" => Ok(footer(start)?.bytes()),
-        _ => Ok(start.bytes.len() as u64),
+    super::caught(|| {
+        let made = match media_type {
+            "application/vnd.apache.parquet" | "application/x-parquet" => footer(start)?.bytes(),
+            _ => 0,
+        };
+        Ok(start.bytes.len() as u64 + made)
     })
 }
 
