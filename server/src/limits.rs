@@ -443,7 +443,8 @@ pub const CACHE_LEAST_ROWS: u64 = 4096;
 /// Fragments whose columns wait to be written there, by name; those of more are left out.
 pub const CACHE_WRITES: usize = 1 << 14;
 /// How long a file of the cache stays after it was used, whatever else there is no room for: what is read again and again
-/// and is larger than the cache would be written as often, and never found.
+/// and is larger than the cache would be written as often, and never found. What an earlier process left counts as used
+/// when this one began.
 pub const CACHE_FILE_STAYS: Duration = Duration::from_secs(60);
 /// How long the cache is left alone when its disk is full or fails.
 pub const CACHE_PAUSE: Duration = Duration::from_secs(60);

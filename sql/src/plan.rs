@@ -57,6 +57,7 @@ use crate::{
     named,
     nan::{self, OneNan},
     operators::Planner,
+    ordered_once::OrderedOnce,
     parse::{Parameters, as_query},
     places::{self, Places},
     plans::{Listed, Pins, Plan},
@@ -74,6 +75,7 @@ use crate::{
     timestamps::{self, Seconds},
     top::FuseTop,
     truncated::{self, Truncated},
+    unprojected::Unprojected,
     wanted::{self, wanted},
     write::{Effect, Rewritten},
 };
@@ -248,7 +250,7 @@ fn config(threads: usize) -> SessionConfig {
 /// DataFusion's rules, with ours where conditions have come down to the tables and aggregates are still as they were
 /// written.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules: Vec<_> = Optimizer::new().rules.into_iter().map(guarded).collect();
+    let mut rules = guarded_rules();
     let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
     // Default: behind all others.
     let at = before.unwrap_or(rules.len());
@@ -258,9 +260,15 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.into_iter().map(wanted).collect()
 }
 
+/// DataFusion's rules, kept from what they make wrong.
+fn guarded_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let rules = Optimizer::new().rules.into_iter().map(guarded);
+    rules.chain([Arc::new(OrderedOnce) as Arc<dyn OptimizerRule + Send + Sync>]).collect()
+}
+
 /// The same session, in which the engine takes no aggregates, orders and joins: DataFusion's can go to a disk.
 pub(crate) fn unfused(session: &SessionState) -> SessionState {
-    let rules = Optimizer::new().rules.into_iter().map(guarded).map(wanted).collect();
+    let rules = guarded_rules().into_iter().map(wanted).collect();
     let mut session =
         SessionStateBuilder::new_from_existing(session.clone()).with_optimizer_rules(rules).build();
     session.mark_start_execution();
@@ -270,8 +278,12 @@ pub(crate) fn unfused(session: &SessionState) -> SessionState {
 /// DataFusion's rules, without those that move conditions down once more, by the names of columns: conditions that could be
 /// moved have been, what joins learn while they run goes to scans by ours, and no scan of ours begins late enough to hear of
 /// others.
-fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules = PhysicalOptimizer::new().rules.into_iter();
+fn physical_optimizer_rules() -> Vec<wanted::PhysicalRule> {
+    let before = |rule: &wanted::PhysicalRule| {
+        (rule.name() == "ProjectionPushdown").then(|| Arc::new(Unprojected) as wanted::PhysicalRule)
+    };
+    let rules =
+        PhysicalOptimizer::new().rules.into_iter().flat_map(|rule| before(&rule).into_iter().chain([rule]));
     let first = Arc::new(HideConstants) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [Arc::new(Sideways), Arc::new(FullSort)];
     let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));

@@ -21,8 +21,11 @@ struct Known {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Files {
+    /// When this process began. What an earlier one left counts as used then: a start reads it soon, and may come to it
+    /// last.
+    pub(super) since: Instant,
     of: HashMap<Name, Known>,
     /// By when they were used last.
     order: BTreeMap<u64, Name>,
@@ -31,6 +34,10 @@ pub(super) struct Files {
 }
 
 impl Files {
+    pub(super) fn new(since: Instant) -> Self {
+        Self { since, of: HashMap::new(), order: BTreeMap::new(), turns: 0, bytes: 0 }
+    }
+
     /// Bytes of all of them.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -66,9 +73,10 @@ impl Files {
     }
 
     /// The file that was not used for the longest, and when it was.
-    pub(super) fn oldest(&self) -> Option<(Name, Option<Instant>)> {
+    pub(super) fn oldest(&self) -> Option<(Name, Instant)> {
         let name = *self.order.first_key_value()?.1;
-        Some((name, self.of.get(&name)?.used))
+        // Default: not used by this process.
+        Some((name, self.of.get(&name)?.used.unwrap_or(self.since)))
     }
 
     /// All files of a table.
@@ -79,20 +87,23 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn what_was_used_last_goes_last() {
         let name = |rows| Name { table: 1, rows, part: 0 };
-        let (mut files, now) = (Files::default(), Instant::now());
+        let since = Instant::now();
+        let (mut files, now) = (Files::new(since), since + Duration::from_secs(1));
         (0..3).for_each(|rows| files.insert(name(rows), 5000, None));
-        assert_eq!((files.bytes(), files.oldest()), (3 * 8192, Some((name(0), None))));
+        assert_eq!((files.bytes(), files.oldest()), (3 * 8192, Some((name(0), since))));
         files.touch(name(0), now);
         files.touch(name(9), now);
-        assert_eq!(files.oldest(), Some((name(1), None)));
+        assert_eq!(files.oldest(), Some((name(1), since)));
         files.remove(name(1));
         files.insert(name(2), 1, Some(now));
-        assert_eq!((files.bytes(), files.oldest()), (8192 + 4096, Some((name(0), Some(now)))));
+        assert_eq!((files.bytes(), files.oldest()), (8192 + 4096, Some((name(0), now))));
         assert_eq!(files.of_table(1).len(), 2);
         files.remove(name(0));
         files.remove(name(2));

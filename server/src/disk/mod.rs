@@ -169,7 +169,7 @@ impl DiskCache {
         let shared = Arc::new(Shared {
             folder: folder.join(format!("{FOLDER}{}-{}", file::VERSION, encoding::FORMAT_VERSION)),
             limit,
-            files: Mutex::default(),
+            files: Mutex::new(Files::new(Instant::now())),
             reads: Pause::default(),
             writes: Pause::default(),
             waiting: AtomicU64::new(0),

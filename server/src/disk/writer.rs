@@ -104,7 +104,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes what was not used for the longest, until there is room; not what was used just now.
+    /// Deletes what was not used for the longest, until there is room for some bytes; where there are any, not what was
+    /// used just now.
     fn make_room(&self, bytes: u64) -> bool {
         loop {
             let files = self.files();
@@ -113,7 +114,7 @@ impl Shared {
             }
             let Some((oldest, used)) = files.oldest() else { return false };
             drop(files);
-            let stays = used.is_some_and(|used| used.elapsed() < limits::CACHE_FILE_STAYS);
+            let stays = bytes > 0 && used.elapsed() < limits::CACHE_FILE_STAYS;
             if stays || bytes > self.limit || !self.delete(oldest) {
                 return false;
             }
