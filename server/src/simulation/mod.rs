@@ -33,7 +33,7 @@ use turmoil::Sim;
 use self::{
     client::{Client, excused},
     model::{Kind, Model},
-    node::{Names, Node, any},
+    node::{Names, Node, Skew, any},
     store::Objects,
     trace::Trace,
 };
@@ -127,6 +127,18 @@ impl World {
         PROTOCOL + u32::from(is_other)
     }
 
+    /// How long versions are retained.
+    fn keep_versions(&self) -> Duration {
+        Duration::from_secs(if self.seed.is_multiple_of(2) { 8 } else { 600 })
+    }
+
+    /// By how much the clock of a node is wrong, in one seed of three: two differ by less than what a vacuum leaves to
+    /// reads that are under way, which is a minute and no more than the time for which versions are retained.
+    fn skew(&self, node: usize) -> Option<Skew> {
+        let most = self.keep_versions().min(Duration::from_secs(60)) / 2 - Duration::from_secs(1);
+        (self.seed / 2 % 3 == 1).then(|| Skew { seed: self.seed.rotate_left(20) ^ node as u64, most })
+    }
+
     fn note(&self, what: &str) {
         self.trace.add(turmoil::sim_elapsed().unwrap_or_default(), what);
     }
@@ -141,7 +153,7 @@ impl World {
             store: STORE.into(),
             threads: 1,
             memory: Memory::Bytes(256 << 20),
-            keep_versions: Duration::from_secs(if self.seed.is_multiple_of(2) { 8 } else { 600 }),
+            keep_versions: self.keep_versions(),
             advertise: Some(advertise),
             peers,
             shutdown_grace: Duration::from_millis(if self.seed % 7 < 3 { 100 } else { 5000 }),
@@ -164,9 +176,9 @@ impl World {
                 *starts
             };
             let seed = StdRng::seed_from_u64(self.seed ^ (start << 32)).random();
-            let protocol = self.protocol(start);
+            let (skew, protocol) = (self.skew(node), self.protocol(start));
             let environment: Arc<dyn Environment> =
-                Arc::new(Node::new(node, seed, protocol, &self.objects, &self.trace, &self.names));
+                Arc::new(Node::new(node, seed, skew, protocol, &self.objects, &self.trace, &self.names));
             let doors = Doors {
                 clients: environment.listen(any(7700)).await?,
                 peers: Some(environment.listen(any(7701)).await?),

@@ -60,12 +60,32 @@ impl Clock {
     }
 }
 
+/// By how much the time of day of a node may be wrong at most, and what it follows from. It is set anew all the time; time
+/// that passes is right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skew {
+    pub(super) seed: u64,
+    pub(super) most: Duration,
+}
+
+impl Skew {
+    const SET_EVERY: Duration = Duration::from_secs(7);
+
+    fn of(self, wall: SystemTime, now: Duration) -> SystemTime {
+        let setting = now.as_secs() / Self::SET_EVERY.as_secs();
+        let mut chance = StdRng::seed_from_u64(self.seed ^ setting.rotate_left(40));
+        let by = chance.random_range(Duration::ZERO..=2 * self.most);
+        wall + by - self.most
+    }
+}
+
 /// The addresses that are behind the name of a cluster.
 pub(super) type Names = Arc<Mutex<Vec<SocketAddr>>>;
 
 /// See the module.
 pub(super) struct Node {
     clock: Clock,
+    skew: Option<Skew>,
     chance: Mutex<StdRng>,
     store: Arc<dyn ObjectStore>,
     names: Names,
@@ -83,6 +103,7 @@ impl Node {
     pub(super) fn new(
         node: usize,
         seed: u64,
+        skew: Option<Skew>,
         protocol: u32,
         objects: &Arc<Objects>,
         trace: &Trace,
@@ -90,13 +111,14 @@ impl Node {
     ) -> Self {
         let (clock, mut chance) = (Clock::new(), StdRng::seed_from_u64(seed));
         let store = Arc::new(store::View::new(objects, clock, chance.random(), trace, node));
-        Self { clock, chance: Mutex::new(chance), store, names: Arc::clone(names), protocol }
+        Self { clock, skew, chance: Mutex::new(chance), store, names: Arc::clone(names), protocol }
     }
 }
 
 impl basalt_storage::Environment for Node {
     fn wall(&self) -> SystemTime {
-        self.clock.wall()
+        let wall = self.clock.wall();
+        self.skew.map_or(wall, |skew| skew.of(wall, self.clock.now()))
     }
 
     fn random(&self) -> u128 {
