@@ -90,6 +90,8 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A new connection sends its preface within this time: before that, keepalive does not watch it.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection that is turned away, since it speaks TLS or does not, stays open for what its client still sends.
+pub const TURNED_AWAY: Duration = Duration::from_secs(1);
 /// Connections open at once. For a further one that leaves which has been idle the longest.
 pub const CONNECTIONS: usize = 4096;
 /// Idle is who has asked nothing for so long.

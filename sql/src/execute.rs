@@ -20,8 +20,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use crate::{
     engine::Shared,
     error::{Error, Result},
-    plan::{catalog, context, physical, unfused},
+    plan::{catalog, context, physical},
     ran::told,
+    rules::unfused,
     scan::Scan,
     yielding::yielding,
 };

@@ -79,6 +79,7 @@ mod ran;
 mod references;
 mod replaced;
 mod resolve;
+mod rules;
 mod scan;
 mod scoped;
 pub mod script;

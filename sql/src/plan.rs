@@ -15,8 +15,6 @@ use datafusion::{
         runtime_env::RuntimeEnv,
     },
     logical_expr::LogicalPlan,
-    optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
-    physical_optimizer::{PhysicalOptimizerRule, optimizer::PhysicalOptimizer},
     physical_plan::ExecutionPlan,
     prelude::SessionConfig,
     sql::{parser::Statement, sqlparser::ast},
@@ -31,9 +29,7 @@ use crate::{
     bounded::{self, Bounded},
     catalog::{Catalog, Change, Table, Written},
     checked::{self, Within},
-    coerced::Floats,
     command::Command,
-    constants::HideConstants,
     copy::{CopyForm, Target},
     correlated,
     decimals::{quotient, whole},
@@ -42,41 +38,29 @@ use crate::{
     entries,
     error::{Error, Result},
     execute::execute,
-    expected, extremes, fill,
-    full_sort::FullSort,
-    functions,
-    fuse::FuseAggregates,
-    gathered,
-    guarded::guarded,
+    expected, extremes, fill, functions, gathered,
     headings::Headings,
     interruptible::GivenUp,
     joined, json, lambdas, light, limits, lists,
     logical::logical,
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
-    meaning::Meaning,
     named,
     nan::{self, OneNan},
     operators::Planner,
-    ordered_once::OrderedOnce,
     parse::{Parameters, as_query},
     places::{self, Places},
     plans::{Listed, Pins, Plan},
-    references::FuseJoins,
     replaced::{self, Replaced},
     resolve::{Resolved, cancelled, resolve},
+    rules,
     scan::Scan,
-    sets::KeysApart,
-    sideways::Sideways,
     stored, strings,
     strings::distance,
     summary,
     sums::Sums,
     system,
     timestamps::{self, Seconds},
-    top::FuseTop,
     truncated::{self, Truncated},
-    unprojected::Unprojected,
-    wanted::{self, wanted},
     write::{Effect, Rewritten},
 };
 
@@ -104,9 +88,9 @@ impl Base {
     pub(crate) fn new(threads: usize) -> Result<Self> {
         let mut builder = SessionStateBuilder::new_with_default_features()
             .with_config(config(threads))
-            .with_optimizer_rules(optimizer_rules())
-            .with_physical_optimizer_rules(physical_optimizer_rules())
-            .with_analyzer_rules(analyzer_rules());
+            .with_optimizer_rules(rules::of_optimizer())
+            .with_physical_optimizer_rules(rules::of_physical_optimizer())
+            .with_analyzer_rules(rules::of_analyzer());
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let [least, greatest] = extremes::all();
@@ -247,56 +231,6 @@ fn config(threads: usize) -> SessionConfig {
     config
 }
 
-/// DataFusion's rules, with ours where conditions have come down to the tables and aggregates are still as they were
-/// written.
-fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = guarded_rules();
-    let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
-    // Default: behind all others.
-    let at = before.unwrap_or(rules.len());
-    rules.insert(at, Arc::new(FuseTop));
-    rules.insert(at, Arc::new(FuseAggregates));
-    rules.insert(at, Arc::new(FuseJoins));
-    rules.into_iter().map(wanted).collect()
-}
-
-/// DataFusion's rules, kept from what they make wrong.
-fn guarded_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let rules = Optimizer::new().rules.into_iter().map(guarded);
-    rules.chain([Arc::new(OrderedOnce) as Arc<dyn OptimizerRule + Send + Sync>]).collect()
-}
-
-/// The same session, in which the engine takes no aggregates, orders and joins: DataFusion's can go to a disk.
-pub(crate) fn unfused(session: &SessionState) -> SessionState {
-    let rules = guarded_rules().into_iter().map(wanted).collect();
-    let mut session =
-        SessionStateBuilder::new_from_existing(session.clone()).with_optimizer_rules(rules).build();
-    session.mark_start_execution();
-    session
-}
-
-/// DataFusion's rules, without those that move conditions down once more, by the names of columns: conditions that could be
-/// moved have been, what joins learn while they run goes to scans by ours, and no scan of ours begins late enough to hear of
-/// others.
-fn physical_optimizer_rules() -> Vec<wanted::PhysicalRule> {
-    let before = |rule: &wanted::PhysicalRule| {
-        (rule.name() == "ProjectionPushdown").then(|| Arc::new(Unprojected) as wanted::PhysicalRule)
-    };
-    let rules =
-        PhysicalOptimizer::new().rules.into_iter().flat_map(|rule| before(&rule).into_iter().chain([rule]));
-    let first = Arc::new(HideConstants) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [Arc::new(Sideways), Arc::new(FullSort)];
-    let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
-    std::iter::once(first).chain(rules).chain(own).map(wanted::physical).collect()
-}
-
-/// Ours come before types are chosen, and one behind it.
-fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Meaning), Arc::new(KeysApart)];
-    let last: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Floats);
-    ours.into_iter().chain(Analyzer::new().rules).chain([last]).map(wanted::analysis).collect()
-}
-
 /// A statement that runs.
 pub(crate) struct Planned {
     pub(crate) command: Command,
@@ -384,7 +318,13 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             Resolved::CopyFrom(table, columns, target) => {
                 let mut writer = table.write(Change::Insert).await?;
                 target.read(&request, table.schema(), &columns, &mut *writer).await?;
-                writer.commit().await?
+                let written = writer.commit().await?;
+                // A client sends its rows once.
+                if matches!((&target, &written), (Target::Client(_), Written::Conflict)) {
+                    let message = "the table was replaced or dropped meanwhile; send the rows again";
+                    return Err(Error::new(ErrorKind::WriteConflict, message));
+                }
+                written
             }
             Resolved::Alter { table, alterations, full } => {
                 let exactly = !full.is_empty();

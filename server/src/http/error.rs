@@ -105,9 +105,10 @@ fn status(error: &RequestError) -> StatusCode {
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-        // Who gave up hears nothing.
-        Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        // Whoever asked gave up, left half of a body, or was cancelled by others: no fault of the server, and no code of the
+        // standard's. Others use this one (`google.rpc.Code`, nginx).
+        // Default: not taken, for 499 is a code.
+        Code::Cancelled => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
+        Code::Unknown | Code::Internal | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

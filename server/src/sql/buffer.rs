@@ -202,6 +202,8 @@ impl Buffer {
             self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
         let Self { state, base, change, replaces, appender, writing, mut gone, held, _stream } = self;
+        let (table, only_adds) =
+            (Arc::clone(appender.table()), matches!(change, Change::Insert | Change::Replace(_)));
         let rows = NewRows { appender, writing, replaces, request: None };
         let committed = match change {
             // Of a transaction that only inserts.
@@ -217,7 +219,13 @@ impl Buffer {
         drop((held, _stream));
         match committed {
             Ok(()) => Ok(Written::Done { inserted, deleted }),
-            Err(error) if error.is_conflict() => Ok(Written::Conflict),
+            Err(error) if error.is_conflict() => {
+                // Rows that are only added conflict with what takes the place of their table.
+                if only_adds {
+                    state.tables.look_again(table.name()).await?;
+                }
+                Ok(Written::Conflict)
+            }
             Err(error) => Err(error),
         }
     }

@@ -128,9 +128,16 @@ impl Tables {
         let Some(durable) = &self.durable else { return Ok(()) };
         durable.opened(Some(name)).await;
         if self.shared.catalog.get(name).is_err() {
-            self.refresh_catalog(self.shared.now()).await?;
-            durable.opened(Some(name)).await;
+            self.look_again(name).await?;
         }
+        Ok(())
+    }
+
+    /// Goes to what the catalog has by now, and waits until the table that has a name there is loaded.
+    pub(crate) async fn look_again(&self, name: &str) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else { return Ok(()) };
+        self.refresh_catalog(self.shared.now()).await?;
+        durable.opened(Some(name)).await;
         Ok(())
     }
 

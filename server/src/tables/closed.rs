@@ -68,7 +68,7 @@ impl Stored {
         let mut until = Instant::now() + limits::LEFT_CLOSED_FOR;
         while Instant::now() < until {
             if !self.is_still_named().await? {
-                return Err(self.gone());
+                return Err(self.gone_meanwhile());
             }
             sleep(limits::CLOSED_LOOK).await;
             match self.looked_closed_at().await? {
@@ -83,9 +83,15 @@ impl Stored {
             durable.log.touch(&durable.state()).await?;
         }
         if !self.is_still_named().await? {
-            return Err(self.gone());
+            return Err(self.gone_meanwhile());
         }
         Ok(Some(closed_at))
+    }
+
+    /// Nothing was written: whoever names the table anew finds the other one, or that there is none.
+    fn gone_meanwhile(&self) -> RequestError {
+        let message = format!("table {:?} was replaced or dropped meanwhile; try again", self.table.name());
+        RequestError::new(ErrorReason::WriteConflict, message).at("table")
     }
 
     /// The same of the newest version.

@@ -7,11 +7,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
+    time::timeout,
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{Certificate, Peers, Server};
-use crate::environment::Stream;
+use crate::{environment::Stream, limits};
 
 /// The first byte of a client that speaks TLS: the record of a handshake.
 const HANDSHAKE: u8 = 0x16;
@@ -136,6 +139,9 @@ async fn turn_away(stream: &mut dyn Stream, says: &[u8]) {
     let _ = stream.read(&mut unread).await;
     let _ = stream.write_all(says).await;
     let _ = stream.shutdown().await;
+    // So may one to whose closed end more bytes come: they are read until the client has heard of it.
+    let until_it_ends = async { while matches!(stream.read(&mut unread).await, Ok(1..)) {} };
+    let _ = timeout(limits::TURNED_AWAY, until_it_ends).await;
 }
 
 fn other(message: &'static str) -> io::Error {

@@ -101,7 +101,10 @@ async fn rows_come_in_whole_or_not_at_all() {
     let mut stream = TcpStream::connect(http).await.unwrap();
     let head = format!("{LINES}\r\nhost: here\r\ncontent-length: 100\r\n\r\n{{\"i\":7}}\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-    drop(stream);
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 499 ") && answer.contains("CANCELLED"), "{answer}");
     assert_eq!(rows(&server, "t").await, 3);
     assert_eq!(ask(http, LINES, &many).await.0, 200);
     assert_eq!(rows(&server, "t").await, 200_003);

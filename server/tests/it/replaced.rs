@@ -134,4 +134,13 @@ async fn a_table_that_was_left_closed_is_written_to_again() {
     close(store.path()).await;
     client.sql("ALTER TABLE t ADD COLUMN b BIGINT").collect().await.unwrap();
     assert_eq!(number(client, "SELECT count(*) FROM t WHERE b IS NULL").await, 3);
+    // What waits is written to the table that comes in the place of the one it was sent to.
+    close(store.path()).await;
+    let replaces = async {
+        sleep(Duration::from_secs(1)).await;
+        client.sql("CREATE OR REPLACE TABLE t (a BIGINT)").collect().await.unwrap();
+    };
+    let (inserted, ()) = tokio::join!(client.sql("INSERT INTO t (a) VALUES (4)").collect(), replaces);
+    inserted.unwrap();
+    assert_eq!(number(client, "SELECT sum(a) FROM t").await, 4);
 }
