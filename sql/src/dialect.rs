@@ -140,6 +140,8 @@ impl Rewrite {
             {
                 *expr = calls::field_of(parts)?;
             }
+            // The planner has but names and literals in one.
+            Expr::Tuple(values) if !values.iter().all(exprs::is_plain) => *expr = exprs::struct_of(values)?,
             // A word of its own, as `current_user`, which the parser knows.
             Expr::Identifier(ident)
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") =>

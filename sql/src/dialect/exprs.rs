@@ -60,6 +60,17 @@ pub(super) fn parsed_of_some(template: &str, given: &[Expr], doubled: &mut usize
     Ok(has_any.then(|| filled(expr, given, doubled)))
 }
 
+/// Whether an expression is a name or a literal.
+pub(super) fn is_plain(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::Value(_))
+}
+
+/// The struct that a row of values is, as it is compared.
+pub(super) fn struct_of(values: &[Expr]) -> Result<Expr> {
+    let places: Vec<String> = (1..=values.len()).map(|at| format!("${at}")).collect();
+    parsed(&format!("struct({})", places.join(", ")), values, &mut 0)
+}
+
 /// The aggregates of templates.
 const AGGREGATES: [&str; 5] = ["avg", "count", "first_value", "max", "sum"];
 

@@ -37,6 +37,10 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
             }
             token.token = number;
         }
+        if is_bare_filter(&kept, &token) {
+            let span = token.span;
+            kept.push(TokenWithSpan { token: Token::make_keyword("WHERE"), span });
+        }
         if let Some(number) = bracketed(&kept, &token) {
             // `INTERVAL (2) DAY`
             kept.truncate(kept.len() - 2);
@@ -82,6 +86,15 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// Whether a token is the first of a condition in `sum(a) FILTER (a > 1)`, which the parser knows with WHERE before it.
+fn is_bare_filter(before: &[TokenWithSpan], token: &TokenWithSpan) -> bool {
+    let [.., call, filter, open] = before else { return false };
+    call.token == Token::RParen
+        && keyword(&filter.token) == Keyword::FILTER
+        && open.token == Token::LParen
+        && keyword(&token.token) != Keyword::WHERE
 }
 
 /// `TRIM(BOTH FROM x)`, `TRIM(FROM x)`: what is trimmed away is not said, and the parser knows them without FROM.
@@ -202,6 +215,7 @@ fn prefixed(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// `FROM t WHERE a` is `SELECT * FROM t WHERE a`: the parser knows it with nothing behind the tables, or with SELECT there.
+/// `TABLE t` is `FROM t`.
 fn from_first(tokens: &mut Vec<TokenWithSpan>) {
     let keyword =
         |token: Option<&TokenWithSpan>| token.map_or(Keyword::NoKeyword, |token| keyword(&token.token));
@@ -231,6 +245,13 @@ fn from_first(tokens: &mut Vec<TokenWithSpan>) {
                     || matches!(last, Keyword::ALL | Keyword::DISTINCT) && sets.contains(&keyword(before(2)))
             }
         };
+        let is_table = begins
+            && keyword(tokens.get(at)) == Keyword::TABLE
+            && tokens.get(at + 1).is_some_and(|name| matches!(name.token, Token::Word(_)))
+            && keyword(tokens.get(at + 1)) == Keyword::NoKeyword;
+        if is_table {
+            tokens[at].token = Token::make_keyword("FROM");
+        }
         match &tokens[at].token {
             Token::LParen => with.push(false),
             Token::RParen => {
