@@ -90,14 +90,14 @@ class AnswerStream:
 
 async def open_query(connection: Connection, request: Any) -> AnswerStream:
     """The answer to a `QueryRequest` as it comes."""
-    return await connection.retrying(lambda: AnswerStream.open(connection, "QueryService.Query", request))
+    return await connection.retrying(lambda call: AnswerStream.open(call, "QueryService.Query", request))
 
 
 async def collect_query(connection: Connection, request: Any) -> Result:
     """The answer to a `QueryRequest`; asked again from the start where it breaks off."""
 
-    async def attempt() -> Result:
-        return await (await AnswerStream.open(connection, "QueryService.Query", request)).gather()
+    async def attempt(call: Connection) -> Result:
+        return await (await AnswerStream.open(call, "QueryService.Query", request)).gather()
 
     return await connection.retrying(attempt)
 
@@ -106,20 +106,20 @@ async def open_statement(connection: Connection, sql: str, parameters: Sequence[
     """The answer to a SQL statement as it comes."""
     request = _statement(sql, parameters)
 
-    async def attempt() -> AnswerStream:
-        return await AnswerStream.open(connection, "SqlService.Query", request)
+    async def attempt(call: Connection) -> AnswerStream:
+        return await AnswerStream.open(call, "SqlService.Query", request)
 
-    return await (connection.retrying(attempt) if is_query(sql) else attempt())
+    return await (connection.retrying(attempt) if is_query(sql) else connection.when_started(attempt))
 
 
 async def collect_statement(connection: Connection, sql: str, parameters: Sequence[Any]) -> Result:
     """The answer to a SQL statement. One that writes is sent once: if it breaks off, it may have been done."""
     request = _statement(sql, parameters)
 
-    async def attempt() -> Result:
-        return await (await AnswerStream.open(connection, "SqlService.Query", request)).gather()
+    async def attempt(call: Connection) -> Result:
+        return await (await AnswerStream.open(call, "SqlService.Query", request)).gather()
 
-    return await (connection.retrying(attempt) if is_query(sql) else attempt())
+    return await (connection.retrying(attempt) if is_query(sql) else connection.when_started(attempt))
 
 
 def is_query(sql: str) -> bool:

@@ -158,6 +158,11 @@ class Overloaded(BasaltError):
 class Unavailable(BasaltError):
     """The server starts or stops, or its store does not answer."""
 
+    @property
+    def hint(self) -> str | None:
+        is_starting = self.reason == "STARTING"
+        return "allow more time with `deadline=`; `basalt health` says when it has" if is_starting else None
+
 
 class WriteConflict(BasaltError):
     """Another write has changed the same rows meanwhile."""
