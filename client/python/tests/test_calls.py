@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -345,6 +345,43 @@ def test_a_server_that_starts_is_waited_for_until_the_deadline(proxy: Proxy) -> 
     with pytest.raises(basalt.Unavailable, match="no such luck"):
         basalt.connect(proxy.address, retry=RetryPolicy(tries=1))
     assert len(proxy.calls) == 1
+
+
+def test_a_client_that_is_closed(address: str, flights: str) -> None:
+    client = basalt.connect(address)
+    query = client.query(flights)
+    client.close()
+
+    async def twin(use: Callable[[aio.Client], Awaitable[object]]) -> None:
+        async with aio.connect(address) as other:
+            await other.close()
+            await use(other)
+
+    uses: list[Callable[[], object]] = [
+        query.collect,
+        query.stream,
+        client.tables,
+        lambda: client.load(flights, {"distance": [1]}),
+        lambda: asyncio.run(twin(lambda other: other.tables())),
+        lambda: asyncio.run(twin(lambda other: other.query(flights).collect())),
+        lambda: asyncio.run(twin(lambda other: other.load(flights, {"distance": [1]}))),
+    ]
+    for use in uses:
+        with pytest.raises(basalt.InvalidConnection, match="the client is closed"):
+            use()
+    with basalt.connect(address) as client:
+        stream = client.query(flights).stream()
+    with pytest.raises(basalt.Cancelled, match="the call was given up"):
+        list(stream)
+
+
+def test_deadlines_that_are_none(address: str, flights: str) -> None:
+    for seconds in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="a deadline is more than"):
+            basalt.connect(address, deadline=seconds)
+    for seconds in (float("inf"), 1e12):
+        with basalt.connect(address, deadline=seconds) as client:
+            assert len(client.query(flights).collect()) == 6
 
 
 def test_all_tries_are_within_the_deadline(proxy: Proxy, flights: str) -> None:

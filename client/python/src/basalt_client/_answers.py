@@ -18,6 +18,10 @@ from .result import Result, Statistics
 
 _QUERIES = {"select", "from", "with", "values", "table", "explain", "show", "describe", "desc", "summarize"}
 
+# What may be before the first word of a statement, and where a comment ends or another begins in it.
+_BEFORE = re.compile(r"[\s(]+|--[^\n]*(?:\n|$)|/\*|\*/")
+_COMMENT_ENDS = re.compile(r"/\*|\*/")
+
 
 class AnswerStream:
     """An answer as it comes. It is complete when `next` gave `None`, and only then."""
@@ -124,11 +128,15 @@ async def collect_statement(connection: Connection, sql: str, parameters: Sequen
 
 def is_query(sql: str) -> bool:
     """Whether a statement may be run twice, by its first word."""
-    rest = sql
-    while comment := re.match(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", rest, re.DOTALL):
-        rest = rest[comment.end() :]
-    first = re.match(r"[\s(]*([a-zA-Z]*)", rest)
-    return first is not None and first[1].lower() in _QUERIES
+    at, depth = 0, 0
+    while token := _BEFORE.match(sql, at):
+        # Comments may hold others.
+        depth = depth + 1 if token[0] == "/*" else max(depth - 1, 0) if token[0] == "*/" else depth
+        at = token.end()
+        if depth:
+            at = next((found.start() for found in [_COMMENT_ENDS.search(sql, at)] if found), len(sql))
+    first = re.compile("[a-zA-Z]*").match(sql, at)
+    return first is not None and first[0].lower() in _QUERIES
 
 
 def _statement(sql: str, parameters: Sequence[Any]) -> Any:

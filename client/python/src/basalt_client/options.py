@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from .errors import BasaltError
 
+# A year, in seconds.
+_LONGEST = 365 * 86_400.0
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
@@ -54,3 +57,9 @@ class Options:
     """The largest message to accept."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """When to try again."""
+
+    def __post_init__(self) -> None:
+        if not self.deadline > 0:
+            raise ValueError(f"a deadline is more than {self.deadline} seconds")
+        # What is longer has no place in gRPC's times, and would have passed already.
+        object.__setattr__(self, "deadline", min(self.deadline, _LONGEST))
