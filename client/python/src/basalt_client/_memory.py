@@ -68,7 +68,7 @@ def _of_pandas(frame: Any) -> pa.Table:
     for name, dtype in frame.dtypes.items():
         if type(dtype).__name__ == "SparseDtype":
             frame = frame.assign(**{name: frame[name].sparse.to_dense()})
-        elif isinstance(dtype, np.dtype) and dtype.kind == "O" and (values := _exact(frame[name])) is not None:
+        elif isinstance(dtype, np.dtype) and dtype.kind == "O" and (values := exact(frame[name])) is not None:
             own[name] = values
     table = pa.Table.from_pandas(frame.drop(columns=list(own)), preserve_index=False) if len(own) < len(names) else None
     return pa.table({name: own[name] if table is None or name in own else table[name] for name in names})
@@ -122,16 +122,16 @@ def _array(name: str, values: Any) -> Any:
         if any(type(value).__name__ in _MISSING for value in values):
             # Those of pandas, such as `to_dict` of a frame has.
             values = [None if type(value).__name__ in _MISSING else value for value in values]
-        exact = _exact(values)
-        if exact is not None:
-            return exact
+        found = exact(values)
+        if found is not None:
+            return found
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise InvalidData(f"column {name!r} cannot be read: {error}") from None
 
 
-def _exact(values: Iterable[Any]) -> pa.Array | None:
+def exact(values: Iterable[Any]) -> pa.Array | None:
     """A column of what PyArrow takes for something else or not at all; `None`: there is nothing such.
 
     Integers beyond 64 bits are decimals, what a UUID says is text, and dates among timestamps are midnights.
@@ -154,8 +154,8 @@ def _exact(values: Iterable[Any]) -> pa.Array | None:
     digits = max(len(str(abs(number))) for number in (min(numbers), max(numbers)))
     if digits > MAX_DECIMAL_DIGITS:
         raise InvalidData(f"an integer of {digits} digits; a table's have at most {MAX_DECIMAL_DIGITS}, texts any")
-    exact = (None if value is None else decimal.Decimal(value) for value in values)
-    return pa.array(exact, pa.decimal128(MAX_DECIMAL_DIGITS, 0))
+    decimals = (None if value is None else decimal.Decimal(value) for value in values)
+    return pa.array(decimals, pa.decimal128(MAX_DECIMAL_DIGITS, 0))
 
 
 def _moment(value: Any) -> Any:

@@ -227,6 +227,8 @@ def _path(path: pathlib.Path, reading: Reading) -> Source:
         if not files:
             raise FileNotFoundError(f"no file has a name like {path}")
         return _files(files, reading)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}")
     return _file(path, reading)
 
 
