@@ -48,9 +48,12 @@ def test_headers_of_columns_whose_types_are_known(
 def test_a_header_alone(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
     client.create(table, {"n": "int64", "m": "utf8"})
     path = tmp_path / "t.csv"
-    for text in ("n,m\n", "n,m\r\n"):
+    for text in ("n,m", '"n",m', "n,m\n", "n,m\r\n"):
         path.write_text(text)
         assert client.load(table, path).rows == 0
+        client.drop(table)
+        assert client.load(table, path).rows == 0
+        assert client.describe(table).table.schema == pa.schema([("n", pa.string()), ("m", pa.string())])
     for text in ("", "\n", " \n"):
         path.write_text(text)
         with pytest.raises(basalt.BasaltError):

@@ -62,6 +62,8 @@ class Csv:
         ending = "\t" if any(each.lower() == ".tsv" for each in path.suffixes[-2:]) else ","
         self._delimiter = reading.delimiter or _delimiter(sample, ending)
         self._headers = _header(sample, self._delimiter)
+        # PyArrow wants an end of the line behind a header, and what follows may be nothing.
+        self._alone = sample + b"\n" if _is_header_alone(sample, self._delimiter) else None
         if any("\ufffd" in name for name in self._headers) and "\ufffd".encode() not in sample:
             raise InvalidData(f"{path}:1: the names of the columns are not UTF-8")
         self._names = names.of_headers(self._headers, self._known)
@@ -132,7 +134,7 @@ class Csv:
         `ahead`: also those behind the block that is asked for, in other threads.
         """
         return pa.csv.open_csv(
-            pa.input_stream(str(self._path), compression="detect"),
+            pa.input_stream(str(self._path), compression="detect") if self._alone is None else io.BytesIO(self._alone),
             # A line break in quotes is part of a value, also where a block ends.
             # Of one column an empty line is a row, whose value is null.
             parse_options=pa.csv.ParseOptions(
@@ -264,6 +266,16 @@ def _header(sample: bytes, delimiter: str) -> list[str]:
     with contextlib.suppress(csv.Error):
         return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
     return []
+
+
+def _is_header_alone(sample: bytes, delimiter: str) -> bool:
+    """Whether a file is one line without an end."""
+    if len(sample) == _SAMPLE_BYTES or not sample or sample[-1:] in (b"\r", b"\n"):
+        return False
+    rows = csv.reader(io.StringIO(sample.decode("latin-1"), newline=""), delimiter=delimiter)
+    with contextlib.suppress(csv.Error):
+        return sum(1 for row in rows if row) == 1
+    return False
 
 
 def _has_plain_header(sample: bytes) -> bool:
