@@ -113,11 +113,13 @@ Tamper = Callable[[str, Iterator[bytes]], Iterator[bytes]]
 
 
 class Proxy(grpc.GenericRpcHandler):
-    """Forwards every call to a server, keeps what came with it, and lets `tamper` change the answers."""
+    """Forwards every call that is not `refused` to a server, keeps what came with it, and lets `tamper` change the
+    answers."""
 
     def __init__(self, target: str, port: int = 0) -> None:
         self.calls: list[tuple[str, dict[str, str]]] = []
         self.tamper: Tamper = lambda _, answers: answers
+        self.refused: Callable[[], grpc.RpcError | None] = lambda: None
         self.ended: list[str] = []
         self._channel = grpc.insecure_channel(target)
         self._server = grpc.server(futures.ThreadPoolExecutor(8), handlers=[self])
@@ -131,6 +133,8 @@ class Proxy(grpc.GenericRpcHandler):
         def forward(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
             context.add_callback(lambda: self.ended.append(path.rpartition("/")[2]))
             try:
+                if error := self.refused():
+                    raise error
                 yield from self.tamper(path.rpartition("/")[2], self._channel.stream_stream(path)(requests))
             except Broken:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the network broke")

@@ -1,5 +1,6 @@
 """What calls have in common: who calls, answers that break off, errors, deadlines, and giving up."""
 
+import asyncio
 import os
 import pathlib
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -18,7 +19,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 import basalt_client as basalt
 from basalt_client import _proto as pb
-from basalt_client import errors
+from basalt_client import aio, col, errors
 from basalt_client.options import RetryPolicy
 
 METHODS = {"Query", "Write", "GetServerInfo", "GetTable", "CreateTable", "DropTable", "Select", "Put"}
@@ -282,6 +283,120 @@ def info(reason: str, domain: str = "basalt", **metadata: str) -> object:
 
 
 CODES = grpc.StatusCode
+
+
+def starting(proxy: Proxy, calls: int) -> None:
+    """Has a server be loading its tables until it was called so often."""
+
+    error = Failed(CODES.UNAVAILABLE, info("STARTING"))
+    proxy.calls.clear()
+    proxy.refused = lambda: error if len(proxy.calls) <= calls else None
+
+
+QUICKLY = RetryPolicy(tries=2, first_delay=0.001)
+
+
+def test_a_server_that_starts_is_waited_for(proxy: Proxy, table: str, has_sql: bool) -> None:
+    """By calls that have an effect, too: nothing of them is done then."""
+    starting(proxy, 5)
+    with basalt.connect(proxy.address, retry=QUICKLY) as client:
+        assert proxy.count("GetServerInfo") == 6
+
+        def wait(use: Callable[[], object]) -> object:
+            starting(proxy, 5)
+            answer = use()
+            assert len(proxy.calls) > 5
+            return answer
+
+        wait(lambda: client.create(table, {"n": "int64"}))
+        wait(lambda: client.load(table, iter([{"n": [1, 2]}])))
+        assert wait(lambda: client.query(table).collect().rows()) == [(1,), (2,)]
+        assert wait(lambda: [batch.num_rows for batch in client.query(table).stream()]) == [2]
+        assert wait(lambda: client.delete(table, col("n") == 2).rows) == 1
+        if has_sql:
+            assert wait(lambda: client.sql(f"INSERT INTO {table} VALUES (3)").scalar()) == 1
+        assert wait(lambda: len(client.query(table).collect())) == 1 + has_sql
+
+    async def twin() -> int:
+        starting(proxy, 5)
+        async with aio.connect(proxy.address, retry=QUICKLY) as client:
+            starting(proxy, 5)
+            await client.load(table, {"n": [4]})
+            starting(proxy, 5)
+            return len(await client.query(table).collect())
+
+    assert asyncio.run(twin()) == 2 + has_sql
+
+
+def test_a_server_that_starts_is_waited_for_until_the_deadline(proxy: Proxy) -> None:
+    async def twin() -> None:
+        await aio.connect(proxy.address, deadline=0.5)
+
+    for connect in (lambda: basalt.connect(proxy.address, deadline=0.5), lambda: asyncio.run(twin())):
+        starting(proxy, 1000)
+        begun = time.monotonic()
+        with pytest.raises(basalt.Unavailable, match=r"no such luck; it was waited for 0\.\d seconds") as caught:
+            connect()
+        assert 0.1 < time.monotonic() - begun < 0.6
+        assert "deadline=" in (caught.value.hint or "")
+        assert 2 < len(proxy.calls) < 6
+    # Where nothing is to be tried again this is not, either.
+    starting(proxy, 1000)
+    with pytest.raises(basalt.Unavailable, match="no such luck"):
+        basalt.connect(proxy.address, retry=RetryPolicy(tries=1))
+    assert len(proxy.calls) == 1
+
+
+def test_a_client_that_is_closed(address: str, flights: str) -> None:
+    client = basalt.connect(address)
+    query = client.query(flights)
+    client.close()
+
+    async def twin(use: Callable[[aio.Client], Awaitable[object]]) -> None:
+        async with aio.connect(address) as other:
+            await other.close()
+            await use(other)
+
+    uses: list[Callable[[], object]] = [
+        query.collect,
+        query.stream,
+        client.tables,
+        lambda: client.load(flights, {"distance": [1]}),
+        lambda: asyncio.run(twin(lambda other: other.tables())),
+        lambda: asyncio.run(twin(lambda other: other.query(flights).collect())),
+        lambda: asyncio.run(twin(lambda other: other.load(flights, {"distance": [1]}))),
+    ]
+    for use in uses:
+        with pytest.raises(basalt.InvalidConnection, match="the client is closed"):
+            use()
+    with basalt.connect(address) as client:
+        stream = client.query(flights).stream()
+    with pytest.raises(basalt.Cancelled, match="the call was given up"):
+        list(stream)
+
+
+def test_deadlines_that_are_none(address: str, flights: str) -> None:
+    for seconds in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="a deadline is more than"):
+            basalt.connect(address, deadline=seconds)
+    for seconds in (float("inf"), 1e12):
+        with basalt.connect(address, deadline=seconds) as client:
+            assert len(client.query(flights).collect()) == 6
+
+
+def test_all_tries_are_within_the_deadline(proxy: Proxy, flights: str) -> None:
+    def slow(method: str, answers: Iterator[bytes]) -> Iterator[bytes]:
+        if method == "Query":
+            time.sleep(0.4)
+            raise Broken
+        yield from answers
+
+    proxy.tamper = slow
+    with basalt.connect(proxy.address, deadline=1, retry=RetryPolicy(first_delay=0.01)) as client:
+        begun = time.monotonic()
+        with pytest.raises((basalt.ConnectionFailed, basalt.DeadlineExceeded)):
+            client.query(flights).collect()
+        assert time.monotonic() - begun < 1.5
 
 
 @pytest.mark.parametrize(

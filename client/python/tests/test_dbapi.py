@@ -49,6 +49,16 @@ def test_fetching(connection: dbapi.Connection, flights: str) -> None:
     assert cursor.fetchall() == []
 
 
+@pytest.mark.parametrize(
+    "before",
+    ["", " \n(", "-- one line\n", "/* a */ -- b\n/**/", "/* a /* b */ SELECT */", "/* /*/ */ */", "/**//*/**/*/"],
+)
+def test_queries_behind_comments(connection: dbapi.Connection, before: str) -> None:
+    """They are in one another, and a query has rows whatever stands before it."""
+    cursor = connection.cursor().execute(f"{before}SELECT ? AS n{')' * before.count('(')}", np.array([5]))
+    assert (cursor.rowcount, cursor.description[0][0], cursor.fetchall()) == (1, "n", [(5,)])
+
+
 def test_descriptions(connection: dbapi.Connection) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
@@ -73,6 +83,19 @@ def test_writing(connection: dbapi.Connection, table: str) -> None:
         cursor.fetchall()
     assert cursor.execute(f"DELETE FROM {table} WHERE n < ?", [3]).rowcount == 2
     assert cursor.execute(f"SELECT * FROM {table}").fetchall() == [(3, "'")]
+
+
+def test_bytes_of_a_row(connection: dbapi.Connection, table: str) -> None:
+    """One row or many: a row has them, though no statement has."""
+    cursor = connection.cursor().execute(f"CREATE TABLE {table} (n INT, b BYTEA)")
+    insert = f"INSERT INTO {table} (n, b) VALUES (?, ?)"
+    assert cursor.execute(insert, (1, b"\x00'\\\xff")).rowcount == 1
+    assert cursor.execute(insert, [2, bytearray(b"")]).rowcount == 1
+    assert cursor.executemany(insert, [(3, b"x"), (4, None)]).rowcount == 2
+    cursor.execute(f"SELECT * FROM {table} ORDER BY n")
+    assert cursor.fetchall() == [(1, b"\x00'\\\xff"), (2, b""), (3, b"x"), (4, None)]
+    with pytest.raises(dbapi.DataError, match="CAST"):
+        cursor.execute(f"SELECT n FROM {table} WHERE b = ?", (b"x",))
 
 
 COLUMNS = (
@@ -167,8 +190,12 @@ def test_errors(connection: dbapi.Connection, sql: str, kind: type[Exception]) -
 def test_closing(address: str) -> None:
     connection = dbapi.connect(address)
     assert connection.client.sql("SELECT 1").scalar() == 1
+    cursor = connection.cursor()
     connection.close()
     connection.close()
+    for use in (lambda: cursor.execute("SELECT 1"), lambda: cursor.executemany("SELECT ?", [(1,)])):
+        with pytest.raises(dbapi.InterfaceError, match="the connection is closed"):
+            use()
     for use in (connection.cursor, connection.commit, lambda: connection.client):
         with pytest.raises(dbapi.InterfaceError):
             use()

@@ -208,6 +208,13 @@ ROW = (
 )
 
 
+def test_a_path_of_nothing(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
+    """It is not the ending that is wrong."""
+    for name in ("missing", "missing.csv", "missing.parquet", "missing/t.csv"):
+        with pytest.raises(FileNotFoundError, match=rf"no file or folder .*{name}"):
+            client.load(table, tmp_path / name)
+
+
 def test_texts_are_read_as_the_table_has_them(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
     client.create(table, ALL)
     header = ",".join(ALL.names)

@@ -114,8 +114,9 @@ def test_files_that_are_none(
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(basalt.InvalidData, match=name):
             client.load(table, tmp_path / name)
+    (tmp_path / "t.xlsx").write_bytes(b"")
     with pytest.raises(basalt.InvalidData, match=r"files end with \.csv, \.tsv"):
-        client.load(table, "t.xlsx")
+        client.load(table, tmp_path / "t.xlsx")
     # Behind what the types come from.
     monkeypatch.setattr("basalt_client._csv.BLOCK_BYTES", 1024)
     (tmp_path / "late.csv").write_text("n\n" + "1\n" * 5000 + "x\n")

@@ -1,5 +1,6 @@
 """Rows as people have them in memory, and answers where libraries take Arrow."""
 
+import datetime as dt
 import io
 import pathlib
 import uuid
@@ -10,6 +11,7 @@ import numpy as np
 import pandas
 import polars
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import basalt_client as basalt
@@ -18,6 +20,7 @@ from basalt_client import col, count
 
 FRAME = pandas.DataFrame({"k": ["x", "x", "y"], "n": [1, 2, 3]})
 BATCH = pa.record_batch({"n": [1, 2]})
+UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
 ID = uuid.UUID("137832b2-d87a-40c7-acdb-95fe5331186d")
 
 
@@ -99,6 +102,12 @@ def test_polars_takes_answers(client: basalt.Client) -> None:
         (pandas.DataFrame([[1, 2]], columns=["a", "a"]), basalt.InvalidData, "two columns have one name: a, a"),
         (pandas.DataFrame({"a": pandas.to_timedelta([1], "s")}), basalt.InvalidData, "as seconds"),
         (pandas.DataFrame({"a": pandas.interval_range(0, 1)}), basalt.InvalidData, r"astype\(str\)"),
+        (pandas.DataFrame({"a": [1]}, index=pandas.Index([2], name="a")), basalt.InvalidData, "index and a column"),
+        (polars.DataFrame({"a": polars.Series([ID], dtype=polars.Object)}), basalt.InvalidData, "Python's objects"),
+        (pa.table({"a": pa.array([{"x": dt.timedelta(1)}])}), basalt.InvalidData, "no text in JSON"),
+        (pa.table({"a": UNION}), basalt.InvalidData, "no text in JSON"),
+        ({"a": ["x", b"y"]}, basalt.InvalidData, "texts and bytes"),
+        ({"a": ["\ud800"]}, basalt.InvalidData, "column 'a' cannot be read"),
         (iter([BATCH, pa.record_batch({"m": [1]})]), basalt.InvalidData, "columns of a part are m, and of the first n"),
         (iter([5]), TypeError, "parts of the type int"),
         (iter([]), basalt.InvalidData, "no row"),
@@ -112,6 +121,34 @@ def test_what_has_no_rows_says_how_it_may(
         client.load(table, data)
     with pytest.raises(basalt.TableNotFound):
         client.describe(table)
+
+
+def test_dates_among_timestamps(client: basalt.Client, table: str) -> None:
+    """PyArrow takes the type of the first, and would cut the time of day of the others."""
+    utc, day, moment = dt.timezone.utc, dt.date(2024, 5, 17), dt.datetime(2024, 5, 17, 5)
+    wanted = [(moment.replace(hour=0, tzinfo=utc),), (moment.replace(tzinfo=utc),), (None,)]
+    for values in ([day, moment, None], [day, pandas.Timestamp(moment), pandas.NaT]):
+        for data in ({"a": values}, [{"a": each} for each in values], pandas.DataFrame({"a": values}, dtype=object)):
+            assert stored(client, table, data) == (["a timestamp"], wanted)
+
+
+def test_what_pandas_has_for_nothing(client: basalt.Client, table: str) -> None:
+    frame = pandas.DataFrame({"n": pandas.array([1, None], "Int64"), "at": [pandas.Timestamp("2024-05-17"), None]})
+    rows = [(1, dt.datetime(2024, 5, 17, tzinfo=dt.timezone.utc)), (None, None)]
+    assert stored(client, table, frame.to_dict("records")) == (["n int64", "at timestamp"], rows)
+
+
+def test_types_that_are_others_but_for_their_meaning(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
+    """As DuckDB writes them to Parquet; `basalt load` has the bytes of a UUID too."""
+    ids = pa.array([None, ID.bytes, None], pa.uuid())[1:]
+    rows = pa.table({"id": ids, "flag": pa.array([1, None], pa.bool8())})
+    assert stored(client, table, rows) == (["id binary", "flag bool"], [(ID.bytes, True), (None, None)])
+    path = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(rows.select(["id"]), path)
+    assert stored(client, table, path) == (["id binary"], [(ID.bytes,), (None,)])
+    client.drop(table)
+    client.load(table, path, schema={"id": "utf8"})
+    assert client.query(table).collect().rows() == [(str(ID),), (None,)]
 
 
 def test_a_home_folder(

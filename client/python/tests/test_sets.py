@@ -6,6 +6,7 @@ import pathlib
 from decimal import Decimal
 
 import numpy as np
+import pandas
 import polars
 import pyarrow as pa
 import pytest
@@ -151,6 +152,20 @@ def test_sets_of_values(client: basalt.Client, numbers: str) -> None:
         keys = client.key_set(values)
         assert keys.to_list() == [3, 5]
         assert counted(client.query(numbers).filter(col("n").in_keys(keys))) == 2
+    nullable = pandas.Series([5, 3, None], dtype="Int64")
+    for values in (nullable, nullable.astype("category"), pa.array([3, 5, None]).dictionary_encode()):
+        assert client.key_set(values).to_list() == [3, 5]
+    noon = dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc)
+    moments = client.key_set([noon.date(), noon])
+    assert moments.to_list() == [noon.replace(hour=0), noon]
+    assert client.key_set([1 << 63]).to_list() == [1 << 63]
+    assert client.key_set(pa.array([86_400_000], pa.date64())).to_list() == [dt.date(1970, 1, 2)]
+    for values in ([], [None]):
+        with pytest.raises(basalt.InvalidData, match=r"pyarrow\.array\(\[\], pyarrow\.int64\(\)\)"):
+            client.key_set(values)
+    assert client.key_set(pa.array([], pa.int64())).to_list() == []
+    with pytest.raises(basalt.InvalidSet, match="would lose data"):
+        client.key_set(pa.array([1], pa.timestamp("ns")))
     many = client.key_set(np.arange(0, 100_000, 3))
     assert counted(client.query(numbers).filter(col("n").in_keys(many))) == 33_334
     for values in (["a"], [0.5]):

@@ -1,6 +1,7 @@
 """SQLAlchemy, and with it pandas' `to_sql` and Polars' `write_database`."""
 
 import datetime as dt
+import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -142,3 +143,23 @@ def test_addresses() -> None:
         arguments("basalt://h?nope=1")
     with pytest.raises(sqlalchemy.exc.OperationalError, match="no connection"):
         sqlalchemy.create_engine("basalt://127.0.0.1:1").connect()
+
+
+def test_json_and_bytes(engine: sqlalchemy.Engine, table: str) -> None:
+    columns = {"a": sqlalchemy.JSON, "b": sqlalchemy.LargeBinary, "c": sqlalchemy.Uuid}
+    made = sqlalchemy.Table(table, sqlalchemy.MetaData(), *(sqlalchemy.Column(*each) for each in columns.items()))
+    row = {"a": {"x": [1, None, "it's"]}, "b": b"\x00\xff", "c": uuid.UUID(int=3)}
+    with engine.begin() as connection:
+        made.create(connection)
+        connection.execute(made.insert(), row)
+        connection.execute(made.insert(), [row, row])
+        assert connection.execute(sqlalchemy.select(made)).fetchall() == [tuple(row.values())] * 3
+
+
+def test_there_is_one_schema(engine: sqlalchemy.Engine, flights: str) -> None:
+    inspected = sqlalchemy.inspect(engine)
+    for schema, is_there in ((None, True), ("public", True), ("elsewhere", False)):
+        assert inspected.has_table(flights, schema) == is_there
+        assert (flights in inspected.get_table_names(schema)) == is_there
+    with pytest.raises(sqlalchemy.exc.NoSuchTableError, match="elsewhere"):
+        inspected.get_columns(flights, "elsewhere")

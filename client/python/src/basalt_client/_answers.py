@@ -18,6 +18,10 @@ from .result import Result, Statistics
 
 _QUERIES = {"select", "from", "with", "values", "table", "explain", "show", "describe", "desc", "summarize"}
 
+# What may be before the first word of a statement, and where a comment ends or another begins in it.
+_BEFORE = re.compile(r"[\s(]+|--[^\n]*(?:\n|$)|/\*|\*/")
+_COMMENT_ENDS = re.compile(r"/\*|\*/")
+
 
 class AnswerStream:
     """An answer as it comes. It is complete when `next` gave `None`, and only then."""
@@ -90,14 +94,14 @@ class AnswerStream:
 
 async def open_query(connection: Connection, request: Any) -> AnswerStream:
     """The answer to a `QueryRequest` as it comes."""
-    return await connection.retrying(lambda: AnswerStream.open(connection, "QueryService.Query", request))
+    return await connection.retrying(lambda call: AnswerStream.open(call, "QueryService.Query", request))
 
 
 async def collect_query(connection: Connection, request: Any) -> Result:
     """The answer to a `QueryRequest`; asked again from the start where it breaks off."""
 
-    async def attempt() -> Result:
-        return await (await AnswerStream.open(connection, "QueryService.Query", request)).gather()
+    async def attempt(call: Connection) -> Result:
+        return await (await AnswerStream.open(call, "QueryService.Query", request)).gather()
 
     return await connection.retrying(attempt)
 
@@ -106,29 +110,33 @@ async def open_statement(connection: Connection, sql: str, parameters: Sequence[
     """The answer to a SQL statement as it comes."""
     request = _statement(sql, parameters)
 
-    async def attempt() -> AnswerStream:
-        return await AnswerStream.open(connection, "SqlService.Query", request)
+    async def attempt(call: Connection) -> AnswerStream:
+        return await AnswerStream.open(call, "SqlService.Query", request)
 
-    return await (connection.retrying(attempt) if is_query(sql) else attempt())
+    return await (connection.retrying(attempt) if is_query(sql) else connection.when_started(attempt))
 
 
 async def collect_statement(connection: Connection, sql: str, parameters: Sequence[Any]) -> Result:
     """The answer to a SQL statement. One that writes is sent once: if it breaks off, it may have been done."""
     request = _statement(sql, parameters)
 
-    async def attempt() -> Result:
-        return await (await AnswerStream.open(connection, "SqlService.Query", request)).gather()
+    async def attempt(call: Connection) -> Result:
+        return await (await AnswerStream.open(call, "SqlService.Query", request)).gather()
 
-    return await (connection.retrying(attempt) if is_query(sql) else attempt())
+    return await (connection.retrying(attempt) if is_query(sql) else connection.when_started(attempt))
 
 
 def is_query(sql: str) -> bool:
     """Whether a statement may be run twice, by its first word."""
-    rest = sql
-    while comment := re.match(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", rest, re.DOTALL):
-        rest = rest[comment.end() :]
-    first = re.match(r"[\s(]*([a-zA-Z]*)", rest)
-    return first is not None and first[1].lower() in _QUERIES
+    at, depth = 0, 0
+    while token := _BEFORE.match(sql, at):
+        # Comments may hold others.
+        depth = depth + 1 if token[0] == "/*" else max(depth - 1, 0) if token[0] == "*/" else depth
+        at = token.end()
+        if depth:
+            at = next((found.start() for found in [_COMMENT_ENDS.search(sql, at)] if found), len(sql))
+    first = re.compile("[a-zA-Z]*").match(sql, at)
+    return first is not None and first[0].lower() in _QUERIES
 
 
 def _statement(sql: str, parameters: Sequence[Any]) -> Any:

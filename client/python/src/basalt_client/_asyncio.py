@@ -13,7 +13,7 @@ from . import _proto as pb
 from ._blocking import BlockingTransport, run
 from ._credentials import Target
 from ._rpc import Duplex, channel_options
-from .errors import from_rpc
+from .errors import InvalidConnection, from_rpc
 from .options import Options
 
 T = TypeVar("T")
@@ -29,23 +29,25 @@ class AsyncTransport:
         else:
             self._channel = grpc.aio.secure_channel(target.authority, target.tls, settings)
         self._target = target
+        self._is_closed = False
         self._options = options
         self._blocking: BlockingTransport | None = None
 
     async def unary(self, method: pb.Method, request: Any, timeout: float) -> Any:
-        call = self._channel.unary_unary(method.path, method.serialize, method.parse)
+        call = self._open().unary_unary(method.path, method.serialize, method.parse)
         try:
             return await call(request, timeout=timeout, metadata=self._target.metadata)
         except grpc.RpcError as error:
             raise from_rpc(error, self._target.url) from None
 
     def streaming(self, method: pb.Method, request: Any, timeout: float) -> _Answer:
-        call = self._channel.unary_stream(method.path, method.serialize, method.parse)
+        call = self._open().unary_stream(method.path, method.serialize, method.parse)
         return _Answer(call(request, timeout=timeout, metadata=self._target.metadata), self._target.url)
 
     def duplex(self, method: pb.Method) -> _InThreads:
         # Where a server ends a call while a message is on its way, grpc.aio reports an internal error in place of the
         # server's own: nobody would learn which row is wrong. The blocking channel reports the server's.
+        self._open()
         if self._blocking is None:
             self._blocking = BlockingTransport(self._target, self._options)
         return _InThreads(self._blocking.duplex(method))
@@ -57,9 +59,15 @@ class AsyncTransport:
         return await asyncio.to_thread(function)
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._channel.close()
         if self._blocking is not None:
             await self._blocking.close()
+
+    def _open(self) -> grpc.aio.Channel:
+        if self._is_closed:
+            raise InvalidConnection("the client is closed")
+        return self._channel
 
 
 class _Answer:

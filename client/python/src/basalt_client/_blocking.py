@@ -13,7 +13,7 @@ import grpc
 from . import _proto as pb
 from ._credentials import Target
 from ._rpc import channel_options
-from .errors import Cancelled, DeadlineExceeded, from_rpc
+from .errors import Cancelled, DeadlineExceeded, InvalidConnection, from_rpc
 from .options import Options
 
 T = TypeVar("T")
@@ -40,9 +40,10 @@ class BlockingTransport:
         else:
             self._channel = grpc.secure_channel(target.authority, target.tls, settings)
         self._target = target
+        self._is_closed = False
 
     async def unary(self, method: pb.Method, request: Any, timeout: float) -> Any:
-        call = self._channel.unary_unary(method.path, method.serialize, method.parse)
+        call = self._open().unary_unary(method.path, method.serialize, method.parse)
         future = None
         try:
             # A future, because Ctrl-C would leave a plain call running at the server.
@@ -55,11 +56,11 @@ class BlockingTransport:
                 future.cancel()
 
     def streaming(self, method: pb.Method, request: Any, timeout: float) -> _Answer:
-        call = self._channel.unary_stream(method.path, method.serialize, method.parse)
+        call = self._open().unary_stream(method.path, method.serialize, method.parse)
         return _Answer(call(request, timeout=timeout, metadata=self._target.metadata), self._target.url)
 
     def duplex(self, method: pb.Method) -> _Duplex:
-        call = self._channel.stream_stream(method.path, method.serialize, method.parse)
+        call = self._open().stream_stream(method.path, method.serialize, method.parse)
         # gRPC takes what is to be sent from an iterator, in a thread of its own; `None` ends it.
         requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         answers = call(iter(requests.get, None), metadata=self._target.metadata)
@@ -72,7 +73,13 @@ class BlockingTransport:
         return function()
 
     async def close(self) -> None:
+        self._is_closed = True
         self._channel.close()
+
+    def _open(self) -> grpc.Channel:
+        if self._is_closed:
+            raise InvalidConnection("the client is closed")
+        return self._channel
 
 
 class _Answer:

@@ -63,6 +63,8 @@ def _table_type(name: str, data_type: pa.DataType) -> pa.DataType:
     t = pa.types
     if t.is_dictionary(data_type) or t.is_run_end_encoded(data_type):
         return _table_type(name, data_type.value_type)
+    if _extension(data_type):
+        return _table_type(name, pa.bool_() if _extension(data_type) == "arrow.bool8" else data_type.storage_type)
     if types.to_api(data_type) is not None:
         return data_type
     kind = _kind(data_type)
@@ -81,6 +83,8 @@ def _table_type(name: str, data_type: pa.DataType) -> pa.DataType:
         "time": types.TIME,
         "float": pa.float32(),
     }
+    if kind == "nested" and not _is_json(data_type):
+        raise InvalidData(f"column {name!r} has the Arrow type {data_type}, which has no text in JSON")
     if kind not in simple:
         how = "; as seconds they are numbers" if pa.types.is_duration(data_type) else ""
         how = "; as texts, by `.astype(str)`, they are" if "pandas" in str(data_type) else how
@@ -136,6 +140,10 @@ def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
         return cast(array.dictionary_decode(), to)
     if pa.types.is_run_end_encoded(array.type):
         return cast(pc.run_end_decode(array), to)
+    if extension := _extension(array.type):
+        if extension == "arrow.uuid" and pa.types.is_string(to):
+            return pa.array((None if each is None else str(each) for each in array.to_pylist()), to)
+        return cast(array.storage.cast(pa.bool_()) if extension == "arrow.bool8" else array.storage, to)
     kind, wanted = _kind(array.type), _kind(to)
     if kind == "null":
         return pa.nulls(len(array), to)
@@ -167,6 +175,12 @@ def cast(array: pa.Array, to: pa.DataType) -> pa.Array:
     if wanted == "date":
         _check_all(pc.equal(array, result.cast(array.type)), array)
     return result
+
+
+def _extension(data_type: pa.DataType) -> str:
+    """The name of a type that is another's but for its meaning, where its values have a place in tables; else none."""
+    name = getattr(data_type, "extension_name", "")
+    return name if name in ("arrow.uuid", "arrow.json", "arrow.bool8") else ""
 
 
 def _kind_type(kind: str, data_type: pa.DataType) -> pa.DataType:
@@ -240,6 +254,19 @@ _KINDS = [
     ("nested", [pa.types.is_nested]),
     ("null", [pa.types.is_null]),
 ]
+
+
+def _is_json(data_type: pa.DataType) -> bool:
+    """Whether values of a type within lists, structs and maps have a text."""
+    if pa.types.is_dictionary(data_type):
+        return _is_json(data_type.value_type)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return False
+    if not pa.types.is_nested(data_type):
+        return not any(test(data_type) for test in (pa.types.is_duration, pa.types.is_interval))
+    if pa.types.is_union(data_type):
+        return False
+    return all(_is_json(data_type.field(at).type) for at in range(data_type.num_fields))
 
 
 def _json_texts(array: pa.Array) -> pa.Array:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import csv
 import io
 import pathlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,9 +47,9 @@ class Reading:
 
 
 class Csv:
-    """A file, whose columns have the types that are said, those that are known, or those of its first block."""
+    """A file, whose columns have the types that are said, or those of its first block."""
 
-    def __init__(self, path: pathlib.Path, reading: Reading, known: pa.Schema | None) -> None:
+    def __init__(self, path: pathlib.Path, reading: Reading) -> None:
         self._path = path
         self._known = reading.known
         self._nulls = _NULLS if reading.nulls is None else tuple(reading.nulls)
@@ -60,13 +62,22 @@ class Csv:
         ending = "\t" if any(each.lower() == ".tsv" for each in path.suffixes[-2:]) else ","
         self._delimiter = reading.delimiter or _delimiter(sample, ending)
         self._headers = _header(sample, self._delimiter)
+        # PyArrow wants an end of the line behind a header, and what follows may be nothing.
+        self._alone = sample + b"\n" if _is_header_alone(sample, self._delimiter) else None
         if any("\ufffd" in name for name in self._headers) and "\ufffd".encode() not in sample:
             raise InvalidData(f"{path}:1: the names of the columns are not UTF-8")
         self._names = names.of_headers(self._headers, self._known)
         # None is known while they are looked for.
         self.schema = pa.schema([])
-        self.schema = self._schema(reading.types, known)
+        self.schema = self._schema(reading.types, sample)
         self._inferred = [name not in reading.types for name in self._names]
+
+    def with_types(self, known: pa.Schema) -> Csv:
+        """The same file in the types that several files have together, where none is said."""
+        other = copy.copy(self)
+        pairs = zip(self.schema, self._inferred, strict=True)
+        other.schema = pa.schema([known.field(each.name) if is_inferred else each for each, is_inferred in pairs])
+        return other
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
@@ -95,37 +106,41 @@ class Csv:
                     return f"{self._path}:{line}"
         return f"{self._path}: row {row + 1}"
 
-    def _schema(self, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> pa.Schema:
-        with self._explained(), self._open() as reader:
+    def _schema(self, said: Mapping[str, pa.DataType], sample: bytes) -> pa.Schema:
+        if said.keys() >= set(self._names) and _has_plain_header(sample):
+            # There is nothing to look for, and to read a block takes long where there are many files.
+            return pa.schema([(name, said[name]) for name in self._names])
+        with self._explained(), self._open(ahead=False) as reader:
             if reader.schema.names == self._headers:
-                return self._typed(reader, said, known)
+                return self._typed(reader, said)
         # A header that is longer than what was looked at.
         self._headers = reader.schema.names
         self._names = names.of_headers(self._headers, self._known)
-        with self._explained(), self._open() as reader:
-            return self._typed(reader, said, known)
+        with self._explained(), self._open(ahead=False) as reader:
+            return self._typed(reader, said)
 
-    def _typed(self, reader: Any, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> pa.Schema:
+    def _typed(self, reader: Any, said: Mapping[str, pa.DataType]) -> pa.Schema:
         def field_in(column: int, name: str) -> pa.Field:
             if name in said:
                 return pa.field(name, said[name])
-            if known is not None:
-                return known.field(name)
             return pa.field(name, pa.null()) if first is None else field_of(name, first.column(column), self._has_na)
 
-        first = None if known or said.keys() >= set(self._names) else next(iter(reader), None)
+        first = None if said.keys() >= set(self._names) else next(iter(reader), None)
         return pa.schema([field_in(column, name) for column, name in enumerate(self._names)])
 
-    def _open(self) -> Any:
-        """Reads texts: PyArrow's own types have 01234 as a number, and a double for what is longer than an int64."""
+    def _open(self, *, ahead: bool = True) -> Any:
+        """Reads texts: PyArrow's own types have 01234 as a number, and a double for what is longer than an int64.
+
+        `ahead`: also those behind the block that is asked for, in other threads.
+        """
         return pa.csv.open_csv(
-            pa.input_stream(str(self._path), compression="detect"),
+            pa.input_stream(str(self._path), compression="detect") if self._alone is None else io.BytesIO(self._alone),
             # A line break in quotes is part of a value, also where a block ends.
             # Of one column an empty line is a row, whose value is null.
             parse_options=pa.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self._names) > 1
             ),
-            read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+            read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=ahead),
             convert_options=pa.csv.ConvertOptions(
                 null_values=list(self._nulls),
                 strings_can_be_null=True,
@@ -251,6 +266,22 @@ def _header(sample: bytes, delimiter: str) -> list[str]:
     with contextlib.suppress(csv.Error):
         return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
     return []
+
+
+def _is_header_alone(sample: bytes, delimiter: str) -> bool:
+    """Whether a file is one line without an end."""
+    if len(sample) == _SAMPLE_BYTES or not sample or sample[-1:] in (b"\r", b"\n"):
+        return False
+    rows = csv.reader(io.StringIO(sample.decode("latin-1"), newline=""), delimiter=delimiter)
+    with contextlib.suppress(csv.Error):
+        return sum(1 for row in rows if row) == 1
+    return False
+
+
+def _has_plain_header(sample: bytes) -> bool:
+    """Whether a file begins with a whole line without quotes, in which nobody sees other names than `_header` does."""
+    header = re.match(rb'(?:\xef\xbb\xbf)?[^\r\n"\0]+[\r\n]', sample)
+    return header is not None and not header[0].isspace()
 
 
 def _delimiter(sample: bytes, ending: str) -> str:

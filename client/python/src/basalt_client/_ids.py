@@ -24,6 +24,8 @@ def id_type(data_type: pa.DataType) -> pa.DataType:
         return data_type
     if pa.types.is_timestamp(data_type):
         return types.TIMESTAMP
+    if pa.types.is_date64(data_type):
+        return pa.date32()
     if pa.types.is_decimal128(data_type) and data_type.precision <= _ID_DECIMAL_DIGITS:
         return data_type
     raise InvalidSet(f"values of type {types.type_name(data_type)} are no ids")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import pathlib
@@ -27,9 +28,9 @@ T = TypeVar("T")
 
 
 class Json:
-    """A file, whose columns have the types that are said, those that are known, or those of its first block."""
+    """A file, whose columns have the types that are said, or those of its first block."""
 
-    def __init__(self, path: pathlib.Path, said: Mapping[str, pa.DataType], known: pa.Schema | None) -> None:
+    def __init__(self, path: pathlib.Path, said: Mapping[str, pa.DataType]) -> None:
         self._path = path
         self._said = said
         self._file = Blocks(path)
@@ -40,9 +41,18 @@ class Json:
         # None is known while they are looked for.
         self.schema = pa.schema([])
         try:
-            self.schema = self._schema(known)
+            self.schema = self._schema()
         except OSError as error:
             raise unreadable(path, error) from None
+
+    def with_types(self, known: pa.Schema) -> Json:
+        """The same file in the types that several files have together, where none is said."""
+        other = copy.copy(self)
+        other._as_texts = set(self._as_texts)
+        other.schema = pa.schema(
+            [pa.field(each.name, self._said.get(each.name, known.field(each.name).type)) for each in self.schema]
+        )
+        return other
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
@@ -64,7 +74,7 @@ class Json:
             before += len(lines)
         return f"{self._path}: row {row + 1}"
 
-    def _schema(self, known: pa.Schema | None) -> pa.Schema:
+    def _schema(self) -> pa.Schema:
         first = next(iter(self._file), None)
         if first is None:
             raise InvalidData(f"{self._path}: there is no row, so the columns are not known")
@@ -80,8 +90,6 @@ class Json:
             if pa.types.is_nested(field.type):
                 self._as_texts.add(name)
                 field = pa.field(name, pa.string())
-            if known is not None:
-                field = known.field(name)
             fields.append(pa.field(name, self._said.get(name, field.type)))
         return pa.schema(fields)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,8 @@ import pyarrow as pa
 from ._types import MAX_DECIMAL_DIGITS
 from .errors import InvalidData
 
+# Types of what pandas has in place of a value.
+_MISSING = ("NAType", "NaTType")
 _NAMED = "pandas.DataFrame(rows, columns=[...]) names columns"
 
 
@@ -52,6 +55,8 @@ def is_column(value: Any) -> bool:
 
 def _of_pandas(frame: Any) -> pa.Table:
     named = [level for level, name in enumerate(frame.index.names) if name is not None]
+    if taken := {_name(frame.index.names[level]) for level in named} & {_name(name) for name in frame.columns}:
+        raise InvalidData(f"the index and a column have one name: {min(taken)}; reset_index(drop=True) leaves it out")
     if named:
         # A named index is data, such as the keys of groups; one without a name counts rows.
         frame = frame.reset_index(level=named)
@@ -63,7 +68,7 @@ def _of_pandas(frame: Any) -> pa.Table:
     for name, dtype in frame.dtypes.items():
         if type(dtype).__name__ == "SparseDtype":
             frame = frame.assign(**{name: frame[name].sparse.to_dense()})
-        elif isinstance(dtype, np.dtype) and dtype.kind == "O" and (values := _exact(frame[name])) is not None:
+        elif isinstance(dtype, np.dtype) and dtype.kind == "O" and (values := exact(frame[name])) is not None:
             own[name] = values
     table = pa.Table.from_pandas(frame.drop(columns=list(own)), preserve_index=False) if len(own) < len(names) else None
     return pa.table({name: own[name] if table is None or name in own else table[name] for name in names})
@@ -76,6 +81,9 @@ def _name(name: Any) -> str:
 
 def _of_polars(data: Any) -> pa.Table:
     frame = data.collect() if hasattr(data, "collect") else data
+    if objects := [name for name, dtype in frame.schema.items() if str(dtype).startswith("Object")]:
+        # As Arrow they are addresses in memory.
+        raise InvalidData(f"column {objects[0]!r} has Python's objects, which no table holds; as texts they are")
     wide = [name for name, dtype in frame.schema.items() if str(dtype) in ("Int128", "UInt128")]
     if wide:
         import polars
@@ -111,21 +119,29 @@ def _array(name: str, values: Any) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if isinstance(values, (list, tuple)):
-        exact = _exact(values)
-        if exact is not None:
-            return exact
+        if any(type(value).__name__ in _MISSING for value in values):
+            # Those of pandas, such as `to_dict` of a frame has.
+            values = [None if type(value).__name__ in _MISSING else value for value in values]
+        found = exact(values)
+        if found is not None:
+            return found
     try:
         return pa.array(values)
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise InvalidData(f"column {name!r} cannot be read: {error}") from None
 
 
-def _exact(values: Iterable[Any]) -> pa.Array | None:
+def exact(values: Iterable[Any]) -> pa.Array | None:
     """A column of what PyArrow takes for something else or not at all; `None`: there is nothing such.
 
-    Integers beyond 64 bits are decimals, and what a UUID says is text.
+    Integers beyond 64 bits are decimals, what a UUID says is text, and dates among timestamps are midnights.
     """
     kinds = {type(value) for value in values} - {type(None)}
+    if dt.date in kinds and any(issubclass(kind, dt.datetime) for kind in kinds):
+        # PyArrow would cut the times of day where a date is first.
+        return pa.array([_moment(value) for value in values])
+    if str in kinds and not kinds.isdisjoint((bytes, bytearray)):
+        raise InvalidData("texts and bytes in one column")
     if kinds == {uuid.UUID}:
         return pa.array((None if value is None else str(value) for value in values), pa.string())
     if kinds != {int}:
@@ -138,5 +154,12 @@ def _exact(values: Iterable[Any]) -> pa.Array | None:
     digits = max(len(str(abs(number))) for number in (min(numbers), max(numbers)))
     if digits > MAX_DECIMAL_DIGITS:
         raise InvalidData(f"an integer of {digits} digits; a table's have at most {MAX_DECIMAL_DIGITS}, texts any")
-    exact = (None if value is None else decimal.Decimal(value) for value in values)
-    return pa.array(exact, pa.decimal128(MAX_DECIMAL_DIGITS, 0))
+    decimals = (None if value is None else decimal.Decimal(value) for value in values)
+    return pa.array(decimals, pa.decimal128(MAX_DECIMAL_DIGITS, 0))
+
+
+def _moment(value: Any) -> Any:
+    if type(value) is dt.date:
+        return dt.datetime.combine(value, dt.time(tzinfo=dt.timezone.utc))
+    # Neither NaT nor NaN is equal to itself.
+    return value if value == value else None

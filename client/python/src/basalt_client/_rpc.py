@@ -6,15 +6,19 @@ block the thread in place of waiting for an event loop, so `_blocking.run` finis
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from . import _proto as pb
-from .errors import BasaltError, ConnectionFailed, DeadlineExceeded
+from .errors import BasaltError, ConnectionFailed, DeadlineExceeded, add_note
 from .options import Options, jittered
 
 T = TypeVar("T")
+
+# The longest wait, in seconds, between two questions whether a server has started.
+_STARTING_DELAY = 1.0
 
 
 class Call(Protocol):
@@ -79,25 +83,54 @@ class Connection:
         return replace(self, options=options)
 
     async def once(self, name: str, request: Any) -> Any:
-        """Makes a call that may have an effect each time that it is made; never repeated."""
-        return await self.transport.unary(pb.METHODS[name], request, self.options.deadline)
+        """Makes a call that may have an effect each time that it is made; not repeated once it was begun."""
+        return await self.when_started(lambda call: call._unary(name, request))
 
     async def ask(self, name: str, request: Any) -> Any:
         """Makes a call that may be repeated, since it has no effect or the same effect twice."""
-        return await self.retrying(lambda: self.once(name, request))
+        return await self.retrying(lambda call: call._unary(name, request))
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Runs `attempt` until it succeeds, fails with an error that is not retryable, or the tries are used up."""
-        tries = 0
+    async def _unary(self, name: str, request: Any) -> Any:
+        return await self.transport.unary(pb.METHODS[name], request, self.options.deadline)
+
+    async def when_started(self, attempt: Callable[[Connection], Awaitable[T]]) -> T:
+        """Runs `attempt` once, and again where the server does nothing yet because it loads its tables."""
+        return await self._repeat(attempt, only_starting=True, bounded=True)
+
+    async def retrying(self, attempt: Callable[[Connection], Awaitable[T]], *, bounded: bool = True) -> T:
+        """Runs `attempt` until it succeeds, fails with an error that is not retryable, or the tries are used up.
+
+        All within the deadline: `attempt` is given a connection with what is left of it. Where it is not `bounded`
+        every try has the deadline for itself. A server that starts is waited for as long as the deadline is.
+        """
+        return await self._repeat(attempt, only_starting=False, bounded=bounded)
+
+    async def _repeat(self, attempt: Callable[[Connection], Awaitable[T]], *, only_starting: bool, bounded: bool) -> T:
+        retry, begun = self.options.retry, time.monotonic()
+        until = begun + self.options.deadline
+        tries, waits, call = 0, 0, self
         while True:
             try:
-                return await attempt()
+                return await attempt(call)
             except BasaltError as error:
-                tries += 1
-                delay = self.options.retry.delay(error, tries)
+                is_starting = error.reason == "STARTING" and retry.tries > 1
+                if is_starting:
+                    waits += 1
+                    delay: float | None = min(retry.back_off(waits), _STARTING_DELAY)
+                else:
+                    tries += 1
+                    delay = None if only_starting else retry.delay(error, tries)
                 if delay is None:
                     raise
-            await self.transport.sleep(jittered(delay))
+                delay = jittered(delay)
+                left = until - time.monotonic() - delay
+                # What cannot be answered in time is not waited for.
+                if left <= 0 and (bounded or is_starting):
+                    if is_starting:
+                        add_note(error, f"it was waited for {time.monotonic() - begun:.1f} seconds")
+                    raise
+            await self.transport.sleep(delay)
+            call = self.with_options(replace(self.options, deadline=left)) if bounded else self
 
     async def server_info(self) -> Any:
         """The server's `GetServerInfoResponse`."""
@@ -108,8 +141,12 @@ class Connection:
     async def check(self) -> None:
         """Asks the server once, so that a wrong address or key is an error where the client is made."""
         name, timeout = "CatalogService.GetServerInfo", self.options.connect_timeout
+
+        async def attempt(call: Connection) -> Any:
+            return await call.transport.unary(pb.METHODS[name], pb.GetServerInfoRequest(), timeout)
+
         try:
-            self.known["info"] = await self.transport.unary(pb.METHODS[name], pb.GetServerInfoRequest(), timeout)
+            self.known["info"] = await self.when_started(attempt)
         except DeadlineExceeded:
             message = f"no connection to {self.address}: nothing answered within {timeout:g} seconds"
             raise ConnectionFailed(message) from None

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from . import _memory as memory
 from . import _proto as pb
 from ._rpc import Connection
 from .errors import InvalidData, InvalidSet, MalformedAnswer
@@ -65,13 +66,27 @@ async def kept(connection: Connection, rows: type[R], keys: type[K], handle: byt
 def of_values(connection: Connection, kind: type[K], values: Any) -> K:
     """A set of values that come from elsewhere."""
     try:
-        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(_sequence(values))
-    except (pa.ArrowException, TypeError) as error:
+        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else _array(_sequence(values))
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+    except (pa.ArrowException, TypeError, OverflowError) as error:
         raise InvalidData(f"these are no values of one type: {error}") from None
+    if pa.types.is_null(array.type):
+        how = "pyarrow.array([], pyarrow.int64()) is an empty set of integers"
+        raise InvalidData(f"a set has the type of its values, and there is none: {how}")
     return kind(connection, *scope_of_values(array))
 
 
+def _array(values: Any) -> Any:
+    exact = memory.exact(values) if isinstance(values, (list, tuple)) else None
+    return pa.array(values) if exact is None else exact
+
+
 def _sequence(values: Any) -> Any:
-    if hasattr(values, "__arrow_array__") or isinstance(values, (np.ndarray, list, tuple)):
+    # PyArrow knows what is null in those of pandas.
+    is_known = hasattr(values, "__arrow_array__") or type(values).__module__.partition(".")[0] == "pandas"
+    if is_known or isinstance(values, (np.ndarray, list, tuple)):
         return values
     return values.to_arrow() if hasattr(values, "to_arrow") else list(values)

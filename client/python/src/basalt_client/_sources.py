@@ -9,6 +9,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent import futures
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -25,6 +26,8 @@ from ._widen import widened
 from .errors import InvalidData
 
 _ROWS = 1 << 16
+# Files whose columns are looked for at the same time; each takes some times a block of memory.
+_AT_ONCE = 4
 
 _FORMATS = {
     ".csv": "csv",
@@ -103,6 +106,8 @@ class Source:
     """Where a row is, by how many are before it; slow."""
     origin: Literal["memory", "texts", "typed"] = "memory"
     """Whether they are in files of texts, whose types are found, or in files that say their types."""
+    with_types: Callable[[pa.Schema], Source] | None = None
+    """Of a file of texts: the same rows in other types, where none is said."""
 
 
 def _named(source: Source, names: Sequence[str]) -> Source:
@@ -222,12 +227,16 @@ def _path(path: pathlib.Path, reading: Reading) -> Source:
         if not files:
             raise FileNotFoundError(f"no file has a name like {path}")
         return _files(files, reading)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}")
     return _file(path, reading)
 
 
 def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
     """Files with the same columns, whose types are widened from file to file."""
-    parts = [_file(path, reading) for path in paths]
+    # Each in a thread of its own, because to find types takes about as long as to read the rows.
+    with futures.ThreadPoolExecutor(min(len(paths), os.cpu_count() or 1, _AT_ONCE)) as threads:
+        parts = list(threads.map(lambda path: _file(path, reading), paths))
     names = parts[0].schema.names
     fields = {field.name: field for field in parts[0].schema}
     for path, part in zip(paths[1:], parts[1:], strict=True):
@@ -244,7 +253,7 @@ def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
     is_null = {name: pa.types.is_null(field.type) for name, field in fields.items()}
     schema = pa.schema([field.with_type(pa.string()) if is_null[name] else field for name, field in fields.items()])
     # Text is read again in the types of all files; "007" of a column of texts was a number in a file of its own.
-    parts = [_file(path, reading, schema) for path in paths]
+    parts = [part if part.with_types is None else part.with_types(schema) for part in parts]
     # How many rows are before those of each file, as far as they were read.
     starts: list[int] = []
 
@@ -294,18 +303,27 @@ def _format_of(path: pathlib.Path) -> str | None:
     return None if packed and kind not in ("csv", "json") else kind
 
 
-def _file(path: pathlib.Path, reading: Reading, known: pa.Schema | None = None) -> Source:
-    """A file; one that is text, in the types that are said or known."""
+def _file(path: pathlib.Path, reading: Reading) -> Source:
+    """A file; one that is text, in the types that are said or found."""
     kind = _kind_of(path)
     try:
         if kind in ("csv", "json"):
-            text = Csv(path, reading, known) if kind == "csv" else Json(path, reading.types, known)
-            return Source(text.schema, text.batches, place=text.place, origin="texts")
+            return _texts(Csv(path, reading) if kind == "csv" else Json(path, reading.types))
         if kind == "ipc" and not _has_index(path):
             return _stream(path)
         return _dataset(pa.dataset.dataset(path, format=kind), path)
     except pa.ArrowException as error:
         raise InvalidData(f"{path}: {error}") from None
+
+
+def _texts(file: Csv | Json) -> Source:
+    return Source(
+        file.schema,
+        file.batches,
+        place=file.place,
+        origin="texts",
+        with_types=lambda schema: _texts(file.with_types(schema)),
+    )
 
 
 def _has_index(path: pathlib.Path) -> bool:

@@ -21,6 +21,8 @@ from . import dbapi
 from .errors import ConnectionFailed, TableNotFound
 
 _OPTIONS = {"key", "ca", "cert", "cert_key", "deadline", "tls"}
+# The one that there is.
+_SCHEMA = "public"
 # Up to so many bits of its digits a float is a REAL, as in PostgreSQL.
 _REAL_BITS = 24
 
@@ -45,7 +47,9 @@ class _Types(compiler.GenericTypeCompiler):
         # A length would not be enforced.
         return "TEXT"
 
-    visit_VARCHAR = visit_CHAR = visit_NVARCHAR = visit_NCHAR = visit_TEXT = visit_CLOB = visit_uuid = _text
+    visit_VARCHAR = visit_CHAR = visit_NVARCHAR = visit_NCHAR = visit_TEXT = visit_CLOB = visit_uuid = visit_JSON = (
+        _text
+    )
 
     def _timestamp(self, type_: Any, **_: Any) -> str:
         return "TIMESTAMP"
@@ -131,6 +135,8 @@ class BasaltDialect(default.DefaultDialect):
         """There is one."""
 
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **_: Any) -> bool:
+        if not _has_tables(schema):
+            return False
         try:
             _client(connection).describe(table_name)
         except TableNotFound:
@@ -138,12 +144,14 @@ class BasaltDialect(default.DefaultDialect):
         return True
 
     def get_table_names(self, connection: Connection, schema: str | None = None, **_: Any) -> list[str]:
-        return [table.name for table in _client(connection).tables()]
+        return [table.name for table in _client(connection).tables()] if _has_tables(schema) else []
 
     def get_schema_names(self, connection: Connection, **_: Any) -> list[str]:
-        return ["public"]
+        return [_SCHEMA]
 
     def get_columns(self, connection: Connection, table_name: str, schema: str | None = None, **_: Any) -> Any:
+        if not _has_tables(schema):
+            raise exc.NoSuchTableError(f"{schema}.{table_name}")
         try:
             columns = _client(connection).describe(table_name).table.schema
         except TableNotFound:
@@ -163,6 +171,10 @@ class BasaltDialect(default.DefaultDialect):
 
     def get_view_names(self, connection: Connection, schema: str | None = None, **_: Any) -> list[str]:
         return []
+
+
+def _has_tables(schema: str | None) -> bool:
+    return schema in (None, _SCHEMA)
 
 
 def _client(connection: Connection) -> Any:

@@ -23,7 +23,6 @@ _NO_NUMBER = r"(?i)^[+-]?(?:nan|inf|infinity)$"
 _WHOLE = r"^-?[0-9]+$"
 _PLAIN = r"^-?[0-9]*\.?[0-9]*$"
 _ZEROS = r"^-?0[0-9xX]"
-_ZEROS_OR_PLUS = r"^(?:-?0[0-9xX]|\+)"
 _BOOL = r"(?i)^(?:true|false)$"
 _TIME = r"^[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?$"
 # Words for what is true, and for what is not, in a column that is known to be of such values.
@@ -59,16 +58,33 @@ def _values(texts: pa.Array, has_na: bool) -> pa.Array:
 
 def type_of(texts: pa.Array, has_na: bool) -> pa.DataType:
     """The type that all of the texts have; that of nulls where there is no value. `has_na`: as for `parse`."""
-    values = _values(texts, has_na)
+    first = _values(texts.slice(0, _TRIED), has_na)
+    # What is text for some of the values is text for all of them; but for infinity, which is a number beside numbers.
+    if len(first) > 0 and pa.types.is_string(_type_of_values(first)) and not _any_match(first, _NO_NUMBER):
+        return pa.string()
+    # Most columns have values alone, without spaces around them.
+    present = texts.drop_null()
+    if len(present) > 0 and _are(present, pa.int64()):
+        return _type_of_integers(present)
+    return _type_of_values(_values(texts, has_na))
+
+
+def _type_of_values(values: pa.Array) -> pa.DataType:
     if len(values) == 0:
         return pa.null()
     if _are(values, pa.int64()):
-        return pa.string() if _any_match(values, _ZEROS_OR_PLUS) else pa.int64()
+        return _type_of_integers(values)
     if _are(values, pa.float64()):
         return number_type(values)
     if _all_match(values, _BOOL):
         return pa.bool_()
     return time_type(values)
+
+
+def _type_of_integers(values: pa.Array) -> pa.DataType:
+    """Text, where a zero or a plus sign is part of one."""
+    is_other = pc.any(pc.starts_with(values, "+")).as_py() or _have_zeros(values, _ZEROS)
+    return pa.string() if is_other else pa.int64()
 
 
 def time_type(texts: pa.Array) -> pa.DataType:
@@ -202,11 +218,19 @@ def _bools(texts: pa.Array, inferred: bool) -> pa.Array:
 
 def _check_zeros(texts: pa.Array, inferred: bool) -> None:
     """Arrow reads 0x1F as 31, and 007 as 7: the first is no number, the second one where the column is declared so."""
-    # Most numbers begin with another digit, and a regular expression takes longer.
-    begins = pc.and_(pc.starts_with(texts, "0"), pc.invert(pc.starts_with(texts, "0.")))
-    begins = pc.or_(pc.and_(begins, pc.greater(pc.binary_length(texts), 1)), pc.starts_with(texts, "-0"))
-    if pc.any(begins).as_py() and _any_match(texts.filter(begins), _ZEROS if inferred else "^-?0[xX]"):
+    if _have_zeros(texts, _ZEROS if inferred else "^-?0[xX]"):
         raise ValueError("zeros that are part of it")
+
+
+def _have_zeros(texts: pa.Array, pattern: str) -> bool:
+    """Whether one of the texts that begin with a zero matches."""
+    # Most numbers begin with another digit, and a regular expression takes longer.
+    begins = pc.or_(pc.starts_with(texts, "0"), pc.starts_with(texts, "-0"))
+    if not pc.any(begins).as_py():
+        return False
+    zeros = texts.filter(begins)
+    zeros = zeros.filter(pc.and_(pc.greater(pc.binary_length(zeros), 1), pc.invert(pc.starts_with(zeros, "0."))))
+    return len(zeros) > 0 and _any_match(zeros, pattern)
 
 
 def _floats(texts: pa.Array, to: pa.DataType, exact: bool, inferred: bool) -> pa.Array:

@@ -45,7 +45,10 @@ def to_value(value: Any) -> Any:
     if isinstance(value, float):
         return pb.Value(double=value)
     if isinstance(value, str):
-        return pb.Value(text=value)
+        try:
+            return pb.Value(text=value)
+        except UnicodeEncodeError as error:
+            raise InvalidData(f"a text that is no Unicode: {error}") from None
     if isinstance(value, decimal.Decimal):
         return _decimal(value)
     if isinstance(value, dt.datetime):

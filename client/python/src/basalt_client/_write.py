@@ -110,8 +110,8 @@ async def load(
     bar = Progress(table, source.rows, progress)
     state = _State()
 
-    async def attempt() -> Committed:
-        return await _write(connection, opening, source, bar, state)
+    async def attempt(call: Connection) -> Committed:
+        return await _write(call, opening, source, bar, state)
 
     try:
         if drops:
@@ -127,7 +127,10 @@ async def load(
             # A second try of a creation that was done would find the table there.
             await connection.once("CatalogService.CreateTable", request)
             state.is_created = True
-        return await (connection.retrying(attempt) if source.repeatable else attempt())
+        if source.repeatable:
+            return await connection.retrying(attempt, bounded=False)
+        # Nothing is read before the server has opened the write.
+        return await connection.when_started(attempt)
     except BaseException as error:
         if state.is_created and not state.may_be_committed:
             # The table was created for rows that did not arrive.

@@ -52,6 +52,7 @@ def connect(
     Raises:
         InvalidConnection: The address, the key or a file is not valid.
         ConnectionFailed: Nothing answers there, or its certificate is not trusted.
+        Unavailable: The server loads its tables, and did not end with that within the deadline.
         Unauthenticated: The server does not know the key.
     """
     options = Options(deadline=deadline, retry=retry or RetryPolicy())

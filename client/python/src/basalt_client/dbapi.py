@@ -217,13 +217,20 @@ class Cursor:
         """Rows of the answer, or rows that were written or deleted; -1 where no statement was run."""
         return self._rowcount
 
-    def execute(self, operation: str, parameters: Sequence[Any] = ()) -> Self:
+    def execute(self, operation: str, parameters: Sequence[Any] | None = ()) -> Self:
         """Runs a statement; the parameters are the values of each `?` in turn."""
         if self._client is None:
             raise InterfaceError("the cursor is closed")
         self._result, self._rowcount, self._fetched = None, -1, False
+        values = () if parameters is None else parameters
         try:
-            result = self._client.sql(operation, parameters or ())
+            if isinstance(values, (list, tuple)) and any(isinstance(each, (bytes, bytearray)) for each in values):
+                # They have no literal in SQL, and are values of a row.
+                inserted = insert_many(self.connection.client, operation, [values])
+                if inserted is not None:
+                    self._rowcount = inserted
+                    return self
+            result = self.connection.client.sql(operation, values)
         except errors.BasaltError as error:
             _raise(error)
         if is_query(operation):
@@ -242,7 +249,7 @@ class Cursor:
             raise InterfaceError("the cursor is closed")
         rows = list(seq_of_parameters)
         try:
-            inserted = insert_many(self._client, operation, rows) if rows else 0
+            inserted = insert_many(self.connection.client, operation, rows) if rows else 0
         except errors.BasaltError as error:
             _raise(error)
         if inserted is not None:

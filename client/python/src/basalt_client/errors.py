@@ -158,6 +158,11 @@ class Overloaded(BasaltError):
 class Unavailable(BasaltError):
     """The server starts or stops, or its store does not answer."""
 
+    @property
+    def hint(self) -> str | None:
+        is_starting = self.reason == "STARTING"
+        return "allow more time with `deadline=`; `basalt health` says when it has" if is_starting else None
+
 
 class WriteConflict(BasaltError):
     """Another write has changed the same rows meanwhile."""
@@ -200,7 +205,7 @@ class MalformedAnswer(BasaltError):
 
 
 class InvalidConnection(BasaltError):
-    """An address, a key or a certificate that is not valid."""
+    """An address, a key or a certificate that is not valid, or a client that is closed."""
 
 
 class InvalidData(BasaltError):
@@ -266,6 +271,9 @@ def from_rpc(error: Any, address: str) -> BasaltError:
         return ConnectionFailed(f"no connection to {address}: {why}", code=code)
     if not info.reason and code is grpc.StatusCode.DEADLINE_EXCEEDED:
         message = "the deadline passed before the answer was complete"
+    if not info.reason and code is grpc.StatusCode.CANCELLED:
+        # By this client, since a server says why.
+        message = "the call was given up"
     kind = _BY_REASON.get(info.reason) or _BY_CODE.get(code, BasaltError)
     return kind(
         message,

@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 
 from .errors import BasaltError
 
+# A year, in seconds.
+_LONGEST = 365 * 86_400.0
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long to try again what may succeed later (`BasaltError.retryable`). Times are seconds."""
+    """How often and how long to try again what may succeed later (`BasaltError.retryable`). Times are seconds.
+
+    No try begins that the call's deadline leaves no time for. A server that loads its tables is asked until the
+    deadline, however many tries that takes, unless there is to be one alone.
+    """
 
     tries: int = 5
     """Tries in all; 1 never tries again."""
@@ -23,10 +30,14 @@ class RetryPolicy:
         """The wait after failed try number `tries` (1, 2, ...), or `None` to give up."""
         if tries >= self.tries or not error.retryable:
             return None
-        backoff: float = min(self.first_delay * 2 ** (tries - 1), self.max_delay)
         if error.retry_delay is None:
-            return backoff
-        return None if error.retry_delay > self.max_delay else max(error.retry_delay, backoff)
+            return self.back_off(tries)
+        return None if error.retry_delay > self.max_delay else max(error.retry_delay, self.back_off(tries))
+
+    def back_off(self, tries: int) -> float:
+        """The wait after so many failed tries where the server wishes for nothing."""
+        # So many doublings are beyond every wait, and no float is.
+        return min(self.first_delay * 2.0 ** min(tries - 1, 64), self.max_delay)
 
 
 def jittered(delay: float) -> float:
@@ -46,3 +57,9 @@ class Options:
     """The largest message to accept."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """When to try again."""
+
+    def __post_init__(self) -> None:
+        if not self.deadline > 0:
+            raise ValueError(f"a deadline is more than {self.deadline} seconds")
+        # What is longer has no place in gRPC's times, and would have passed already.
+        object.__setattr__(self, "deadline", min(self.deadline, _LONGEST))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import polars
 
 _SHOWN_ROWS = 20
+# Of a value.
+_SHOWN_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,9 @@ class Result:
         """The first rows as a table, for notebooks."""
         heads = "".join(f"<th>{_cell(each.name)}</th>" for each in self.schema)
         types = "".join(f"<td><i>{_cell(type_name(each.type))}</i></td>" for each in self.schema)
-        shown = Result(self.schema, self.to_arrow().slice(0, _SHOWN_ROWS).to_batches(), self.statistics)
-        rows = "".join(f"<tr>{''.join(f'<td>{_cell(v)}</td>' for v in row)}</tr>" for row in shown.rows())
+        shown = self.to_arrow().slice(0, _SHOWN_ROWS)
+        columns = [_shown_values(column) for column in shown.columns]
+        rows = "".join(f"<tr>{''.join(f'<td>{_cell(v)}</td>' for v in row)}</tr>" for row in zip(*columns, strict=True))
         more = len(self) - len(shown)
         foot = f"<p>{more:,} more rows</p>" if more else ""
         return f"<table><thead><tr>{heads}</tr><tr>{types}</tr></thead><tbody>{rows}</tbody></table>{foot}"
@@ -166,5 +169,15 @@ def _python_values(field: pa.Field, column: Any) -> list[Any]:
         raise OutOfRange(f"{name}: {error} ({hint})") from None
 
 
+def _shown_values(column: Any) -> list[Any]:
+    """Values for people: the texts of dates that Python does not have."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = column.cast(pa.string()).to_pylist()
+    return values
+
+
 def _cell(value: Any) -> str:
-    return html.escape("NULL" if value is None else str(value))
+    text = "NULL" if value is None else str(value)
+    return html.escape(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

@@ -240,7 +240,10 @@ def scope_of_values(array: pa.Array) -> tuple[Any, bytes, int]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if data_type != array.type:
-        array = array.cast(data_type)
+        try:
+            array = array.cast(data_type)
+        except pa.ArrowException as error:
+            raise InvalidSet(f"values of type {array.type} are no ids as {data_type}: {error}") from None
     key = pb.KeyDomain(type=types.to_api(data_type), has_null=array.null_count > 0)
     intervals = sip.of_ids(ids.to_ids(array.drop_null()))
     return pb.Scope(key=key), sip.write(intervals), intervals.cardinality()
