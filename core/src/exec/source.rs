@@ -228,6 +228,8 @@ impl<'a> Source<'a> {
                     Data::One(Value::Null) => {
                         return Ok((vec![0; batch.rows()], Some(vec![0; batch.rows().div_ceil(64)])));
                     }
+                    // The only one that there is.
+                    Data::One(Value::Text(_)) => vec![0; batch.rows()],
                     Data::One(value) => {
                         let native = expr.data_type(slots).and_then(keys::Native::of);
                         let key = native.and_then(|n| value.to_key(n));

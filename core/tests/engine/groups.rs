@@ -530,3 +530,32 @@ fn a_page_of_groups_nearly_as_many_as_rows_is_a_part_of_the_answer() {
         assert_eq!(at - offset, limit.min(rows - offset), "{offset} {limit}");
     }
 }
+
+/// A text that is the same in all rows beside other keys makes no other groups.
+#[test]
+fn a_text_may_be_a_key_beside_others() {
+    let table = table();
+    let text = || Expr::Literal(Literal::Text("x".to_owned()));
+    for name in ["part", "code", "name", "far"] {
+        let count = aggregate(AggregateFunction::Count, None);
+        let keys = |keys: Vec<Expr>| Query {
+            select: keys
+                .iter()
+                .map(|expr| SelectItem { expr: expr.clone(), name: None })
+                .chain([count.clone()])
+                .collect(),
+            group_by: keys,
+            ..Query::default()
+        };
+        let (alone, _) = run(&table, &keys(vec![column(name)])).unwrap();
+        for both in [vec![text(), column(name)], vec![column(name), text()]] {
+            let at = usize::from(both[1] == text());
+            let query = keys(both);
+            for batches in [run(&table, &query).unwrap().0, by_parts(&table, &query, 1)] {
+                let ([all], [alone]) = (&*batches, &*alone) else { panic!("few groups are one batch") };
+                assert_eq!([all.column(1 - at), all.column(2)], [alone.column(0), alone.column(1)], "{name}");
+                assert!(all.column(at).as_string::<i32>().iter().all(|text| text == Some("x")));
+            }
+        }
+    }
+}

@@ -30,6 +30,13 @@ fn internal(what: &str, error: &RequestError) {
     assert_ne!(error.reason(), "INTERNAL", "{what}: {error:?}");
 }
 
+/// What another node has sent may be no part of an answer, which is INTERNAL to whoever has asked this one.
+fn internal_but_corrupt(error: Error) {
+    if error.kind() != ErrorKind::Corrupt {
+        internal("part", &error.into());
+    }
+}
+
 /// A query as a message, or as a script of one: it gives the same answer at once and in parts.
 pub(super) fn query(data: &[u8]) {
     let request = match data.split_first() {
@@ -170,7 +177,7 @@ pub(super) fn part(data: &[u8]) {
         };
         for part in parts {
             if let Err(error) = merge.add(part, &ids) {
-                return internal("part", &error.into());
+                return internal_but_corrupt(error);
             }
         }
     }
@@ -181,7 +188,7 @@ pub(super) fn part(data: &[u8]) {
         Ok(())
     });
     if let Err(error) = done {
-        internal("part", &error.into());
+        internal_but_corrupt(error);
     }
 }
 

@@ -305,8 +305,12 @@ impl Decoder {
                     self.kind = Kind::CsvHeader(bytes);
                     return Ok(());
                 };
-                let whole = Scanner::default().end_of_record(&bytes[from..]);
-                end = whole.map_or(bytes.len(), |whole| from + whole);
+                // Its end may not have come yet.
+                let Some(whole) = Scanner::default().end_of_record(&bytes[from..]) else {
+                    self.kind = Kind::CsvHeader(bytes);
+                    return Ok(());
+                };
+                end = from + whole;
                 match Csv::begin(&bytes[..end], &self.table, &self.nulls)? {
                     Some(csv) => csv,
                     None => {

@@ -68,6 +68,18 @@ fn lines_of_json_and_csv_are_rows_however_they_are_cut() {
 }
 
 #[test]
+fn a_first_line_may_be_cut_behind_empty_ones() {
+    for start in ["", "\n", "\r\n\n", "\u{feff}\n"] {
+        let csv = format!("{start}t,i,d\na,1,1.50\nb,2,\n");
+        for piece in 1..csv.len() {
+            let (columns, rows) = read("text/csv", csv.as_bytes(), piece).unwrap();
+            assert_eq!(columns, ["t", "i", "d"], "{start:?} {piece}");
+            assert_eq!(shown(&rows, 1), ["1", "2"], "{start:?} {piece}");
+        }
+    }
+}
+
+#[test]
 fn many_rows_are_many_batches() {
     let mut json = String::new();
     let mut csv = "i,t\n".to_owned();
