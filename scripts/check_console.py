@@ -516,6 +516,7 @@ def walk(page, name):
     other.close()
 
     loads(page, URL, KEY, check, fits, lambda what: picture(page, f"{what}-{name}"))
+    away(page)
     empty(page)
     page.get_by_role("navigation").get_by_role("link", name="Cluster").click()
     expect(page.locator(".node")).not_to_have_count(0)
@@ -527,6 +528,17 @@ def walk(page, name):
     expect(page.locator(".spark polyline").first).to_have_attribute("points", re.compile(r"\d+.* \d+"), timeout=15000)
     fits(page, "the cluster")
     picture(page, f"cluster-{name}")
+
+
+def away(page):
+    """A server that is away, or starts, is asked again until it answers."""
+    page.route("**/v1/sql*", lambda route: route.abort())
+    page.get_by_role("navigation").get_by_role("link", name="Cluster").click()
+    page.get_by_role("navigation").get_by_role("link", name="Tables").click()
+    expect(page.get_by_role("alert")).to_contain_text("UNREACHABLE")
+    expect(page.get_by_role("heading", name="Tables")).to_be_visible()
+    page.unroute("**/v1/sql*")
+    expect(page.get_by_role("link", name="flights", exact=True)).to_be_visible(timeout=10_000)
 
 
 def empty(page):
@@ -572,6 +584,8 @@ def stranger(browser):
 def main():
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     check(chromium, "no Chromium is installed")
+    # A server that is not optimized takes seconds for many rows, and more where others build beside it.
+    expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for size, (width, height) in SIZES.items():

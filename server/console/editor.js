@@ -103,6 +103,7 @@ export function editor({ value, changed, run, cancel }) {
       event.preventDefault();
       waiting = text.selectionStart;
     } else if (event.key === "Escape") {
+      event.preventDefault();
       if (listed) close();
       else cancel();
     } else if (event.key === "Enter" || /^(?:Arrow|Home|End|Page)/.test(event.key)) {

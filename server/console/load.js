@@ -72,6 +72,7 @@ function make() {
   let files = [];
   // What ends the load that runs.
   let stop = null;
+  let began = 0;
   // What the user has typed is not proposed anew.
   let typed = { name: false, nulls: false };
   // How long loads of this list have taken.
@@ -214,6 +215,7 @@ function make() {
   const run = async () => {
     const own = new AbortController();
     stop = own;
+    began = performance.now();
     files.forEach((one) => one.wait());
     show();
     links.replaceChildren();
@@ -263,8 +265,9 @@ function make() {
   nulls.input.addEventListener("input", () => { typed.nulls = true; });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (stop) stop.abort();
-    else run();
+    if (!stop) run();
+    // The second click of two is none on what the first has made of the button.
+    else if (performance.now() - began > 500) stop.abort();
   });
   show();
   return {

@@ -68,7 +68,8 @@ function excerpt(statement, place) {
 /** What went wrong, with its reason and its place, which is shown where there is a statement. */
 export function problem(error, statement) {
   const told = error.reason ? [h("strong", {}, error.reason), " "] : [];
-  const place = error.place ? [" ", h("code", {}, error.place)] : [];
+  // Other places are those of requests that nobody sees.
+  const place = /^line \d/.test(error.place ?? "") ? [" ", h("code", {}, error.place)] : [];
   // Where the server failed, its log says more of the request.
   const request = error.status === 500 && error.request ? h("small", {}, ` request ${error.request}`) : null;
   const words = [told, error.message ?? String(error), place, request];

@@ -76,7 +76,7 @@ export function console_(page, given) {
     const last = statements.current();
     const running = statements.isRunning(last);
     [run.disabled, explain.disabled, stop.disabled] = [running, running, !running];
-    told.textContent = last === null || last.error ? "" : running ? "Running…" : last.cancelled ? "Cancelled." : summary(last.found);
+    told.textContent = last === null || last.error ? "" : running ? "Running…" : last.cancelled ? "Cancelled." : summary(last.found, last.statement);
     view.replaceChildren(...(last?.error ? [problem(last.error, last.statement)] : last?.found ? shown(last.found, last.statement) : []));
     tick();
     // It may have made a table, or dropped one.
@@ -89,14 +89,24 @@ export function console_(page, given) {
   text.focus();
   const timer = setInterval(tick, 1000);
   const unwatch = statements.watch(tell);
+  // Wherever the focus is: a button that was clicked has it no longer.
+  const escape = (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented) statements.cancel();
+  };
+  addEventListener("keydown", escape);
   return () => {
+    removeEventListener("keydown", escape);
     clearInterval(timer);
     unwatch();
   };
 }
 
-const summary = ({ rows, more, ms }) =>
-  (more ? `the first ${count(rows.length)} rows; there are more` : plural(rows.length, "row")) + ` · ${duration(ms)}`;
+const CHANGES = /^\s*(?:insert|update|delete|copy|create|drop|alter|truncate)\b/i;
+
+/** How many rows an answer has, or a change was of. */
+const summary = ({ columns, rows, more, ms }, statement) => CHANGES.test(statement) && columns.join() === "rows"
+  ? `${Number(rows[0][0]) ? `${plural(Number(rows[0][0]), "row")} changed` : "done"} · ${duration(ms)}`
+  : (more ? `the first ${count(rows.length)} rows; there are more` : plural(rows.length, "row")) + ` · ${duration(ms)}`;
 
 /** The rows of an answer, as many as a page bears at once, in the order of a column that is clicked, and the ways to see more
  * of them and to take them elsewhere. */

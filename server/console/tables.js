@@ -22,24 +22,29 @@ export async function tables(page) {
   const list = h("div", {}, h("p", { class: "busy" }, "Loading…"));
   const files = panel();
   page.replaceChildren(h("div", { class: "title" }, h("h1", {}, "Tables"), files.button), files.element, list);
-  const unwatch = watch(() => fill(list).catch((error) => list.replaceChildren(problem(error))));
   let timer;
-  if (await fill(list) === 0) {
-    files.open();
-    // The first one is shown when it is there.
-    timer = setInterval(async () => {
-      if (document.hidden) return;
-      try {
-        const some = await objects("SELECT name FROM system.tables LIMIT 1");
-        if (some.length === 0 || !page.isConnected) return;
-        clearInterval(timer);
-        await fill(list);
-      } catch (error) {
-        // Who may not see them is not asked for a key again and again; others are told when the server answers.
-        if (error.status === 401 || error.status === 403) clearInterval(timer);
-      }
-    }, 3000);
-  }
+  // How many there are; null while nobody knows, for the server is away or starts.
+  let found = null;
+  const look = async () => {
+    try {
+      found = await fill(list);
+    } catch (error) {
+      // What is told already is not told again.
+      const told = problem(error);
+      if (list.textContent !== told.textContent) list.replaceChildren(told);
+      // Who may not see them is not asked for a key again and again.
+      if (error.status === 401 || error.status === 403) clearInterval(timer);
+      else found = null;
+    }
+  };
+  const unwatch = watch(look);
+  // The first one is shown when it is there.
+  timer = setInterval(async () => {
+    if (found || document.hidden || !page.isConnected) return;
+    if (found === null || (await objects("SELECT name FROM system.tables LIMIT 1").catch(() => [])).length) await look();
+  }, 3000);
+  await look();
+  if (found === 0) files.open();
   return () => {
     clearInterval(timer);
     unwatch();
