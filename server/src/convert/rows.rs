@@ -64,9 +64,11 @@ impl BatchReader {
             }
             None => return Err(invalid("a batch without rows, or of a kind that is not known here")),
         };
-        for batch in batches.iter().filter(|_| !self.has_any_time) {
-            for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
-                check_calendar(array, field).map_err(|e| e.at(format!("columns[{i}]")))?;
+        if !self.has_any_time {
+            for batch in &batches {
+                for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
+                    check_calendar(array, field).map_err(|e| e.at(format!("columns[{i}]")))?;
+                }
             }
         }
         if self.fields.iter().all(|field| field.logical.is_none()) {
