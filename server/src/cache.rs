@@ -98,6 +98,8 @@ struct Items {
     of: HashMap<Rows, Vec<Resident>>,
     /// Where the clock's hand goes: each item once, the next first.
     clock: VecDeque<(Rows, Id)>,
+    /// Places on the clock whose items were forgotten, at most.
+    forgotten: usize,
     /// Columns that have faster forms; some of them may have left the cache.
     faster: BTreeSet<(Rows, u64)>,
     /// Columns that were read often; some of them may have left the cache, or cooled down.
@@ -232,7 +234,13 @@ impl FragmentCache {
 
     /// Lets go of everything of some rows: no version that is read has them.
     pub(crate) fn forget(&self, rows: Rows) {
-        self.items().of.remove(&rows);
+        let mut items = self.items();
+        let gone = items.of.remove(&rows);
+        // Default: nothing of them was here.
+        items.forgotten += gone.as_ref().map_or(0, Vec::len);
+        items.forget_places();
+        drop(items);
+        drop(gone);
     }
 
     /// Lets go of everything of a table.
@@ -277,6 +285,19 @@ impl FragmentCache {
 }
 
 impl Items {
+    /// Takes the places of what was forgotten off the clock, when they are half of it: where there is memory enough its hand
+    /// never comes by.
+    fn forget_places(&mut self) {
+        if self.forgotten <= self.clock.len() / 2 {
+            return;
+        }
+        let Self { of, clock, .. } = self;
+        clock
+            .retain(|(rows, id)| of.get(rows).is_some_and(|of| of.iter().any(|resident| resident.id == *id)));
+        clock.shrink_to(2 * clock.len());
+        self.forgotten = 0;
+    }
+
     /// Moves the clock's hand on by one item; the item, if it goes.
     fn turn(&mut self) -> Option<Option<Resident>> {
         let (rows, id) = self.clock.pop_front()?;

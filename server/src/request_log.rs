@@ -103,6 +103,18 @@ impl RequestLog {
         self.forget_old(&mut entries);
     }
 
+    /// A table knows the finished writes of the one whose place it takes.
+    pub(crate) fn inherit(&self, table: &Table, from: &Table) {
+        let mut entries = self.lock();
+        let Entries { by_key, order } = &mut *entries;
+        for (_, key) in order.iter_mut().filter(|(_, key)| key.0 == from.id()) {
+            if let Some(done) = by_key.remove(key) {
+                key.0 = table.id();
+                by_key.insert(key.clone(), done);
+            }
+        }
+    }
+
     /// Forgets the writes of a table that is dropped.
     pub(crate) fn forget(&self, table: &Table) {
         let table = table.id();
@@ -340,6 +352,12 @@ mod tests {
         request_log.forget(&a);
         late.done(RowsDigest::Xxh3(0), COMMIT);
         assert!(request_log.lock().by_key.is_empty());
+
+        let b = table(&catalog, "b");
+        ticket(&request_log, &a, "5").done(RowsDigest::Xxh3(0), COMMIT);
+        request_log.inherit(&b, &a);
+        request_log.forget(&a);
+        assert!(matches!(request_log.open(&b, "5").unwrap(), Known::Done(_)));
 
         let brief = Arc::new(RequestLog::new(2, Duration::ZERO));
         ticket(&brief, &a, "1").done(RowsDigest::Xxh3(0), COMMIT);

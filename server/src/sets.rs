@@ -129,7 +129,8 @@ impl Sets {
                 by_expiry.insert((expires, handle));
                 entry.expires = expires;
             }
-            entry.pin = entry.pin.take().or(pin);
+            // An older one may be of a lease that is over.
+            entry.pin = pin.or(entry.pin.take());
             return Ok((handle, entry.expires - now));
         }
         let wanted = set.bytes();

@@ -50,7 +50,8 @@ pub(crate) const FOLDER_NAME_CHARS: usize = 64;
 pub(crate) const REQUEST_AGE: i64 = 24 * 3600 * 1000;
 /// How old a file that no version names must be before it is removed: it may belong to a commit that is still to come.
 pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
-/// How old a table may be that has no name yet, to get one: long before what is left of such is removed.
+/// How old a table may be that has no name yet, to get one, and a data file that no version names, to be committed: long before
+/// what is left of such is removed.
 pub(crate) const DRAFT_AGE: Duration = Duration::from_secs(12 * 3600);
 /// How old a version of the log must be, at least, before a checkpoint takes its place. Who follows and is further
 /// behind starts from the checkpoint.

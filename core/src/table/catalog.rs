@@ -86,16 +86,18 @@ impl Catalog {
     /// one: all in one moment, or nothing of it. The versions of a draft go on above all that its name has stood for.
     ///
     /// # Errors
-    /// [`ErrorKind::TableNotFound`] where one that is to go is not there; [`ErrorKind::WriteConflict`] where it has another
-    /// version; [`ErrorKind::TableExists`] where a name is taken by another; [`ErrorKind::MemoryLimit`] when there are
+    /// [`ErrorKind::TableNotFound`] where one that is to go is not there, [`ErrorKind::WriteConflict`] where it is to have a
+    /// version and has another, or is not there; [`ErrorKind::TableExists`] where a name is taken by another; [`ErrorKind::MemoryLimit`] when there are
     /// [`MAX_TABLES`].
     pub fn publish(&self, drafts: &[Arc<Table>], gone: &[(u64, Option<u64>)]) -> Result<Vec<Arc<Table>>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let is_gone = |table: &Arc<Table>| gone.iter().any(|(id, _)| *id == table.id());
         let removed: Vec<_> = tables.by_name.values().filter(|table| is_gone(table)).cloned().collect();
-        if removed.len() < gone.len() {
+        if let Some((_, at)) = gone.iter().find(|(id, _)| removed.iter().all(|table| table.id() != *id)) {
             let message = "a table that was to go was dropped or replaced meanwhile";
-            return Err(Error::new(ErrorKind::TableNotFound, message).at("table"));
+            // What was made of its version is to be made again.
+            let kind = if at.is_some() { ErrorKind::WriteConflict } else { ErrorKind::TableNotFound };
+            return Err(Error::new(kind, message).at("table"));
         }
         for (i, draft) in drafts.iter().enumerate() {
             let name = draft.name();

@@ -59,6 +59,8 @@ pub(crate) async fn announced(state: &State) -> Result<()> {
         behind.retain(|table| cluster.announced().version(table.id()).is_some());
         if behind.is_empty() {
             // What is left is of tables that are gone, or on their way into memory.
+            let known = state.tables.ids();
+            cluster.announced().retain(|table| known.contains(&table));
             return Ok(());
         }
         for table in behind {

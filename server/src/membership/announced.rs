@@ -26,7 +26,7 @@ impl Announced {
         self.catalog.fetch_max(catalog, Ordering::AcqRel);
         let mut tables = self.tables();
         for table in announced {
-            // Those that are gone are never reached: few, or nonsense.
+            // Those that are gone are never reached, and are forgotten by and by.
             if tables.len() >= 2 * MAX_TABLES && !tables.contains_key(&table.table_id) {
                 continue;
             }
@@ -64,6 +64,11 @@ impl Announced {
         }
     }
 
+    /// Forgets what was announced of tables that are gone.
+    pub(crate) fn retain(&self, is_there: impl Fn(u64) -> bool) {
+        self.tables().retain(|table, _| is_there(*table));
+    }
+
     fn tables(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,5 +95,10 @@ mod tests {
         assert_eq!((announced.catalog(), announced.version(7)), (Some(3), None));
         announced.catalog_reached(3);
         assert_eq!(announced.catalog(), None);
+        announced.note(3, &of(9));
+        announced.retain(|table| table == 7);
+        assert!(!announced.is_quiet());
+        announced.retain(|table| table != 7);
+        assert!(announced.is_quiet());
     }
 }

@@ -42,7 +42,19 @@ pub(crate) async fn running(state: &State, caller: &Caller) -> pb::ListQueriesRe
         }
     }
     queries.sort_by(|a, b| (a.started_us, &a.id).cmp(&(b.started_us, &b.id)));
-    pb::ListQueriesResponse { queries: within_message(queries), unanswered }
+    let mut answer = pb::ListQueriesResponse { queries: within_message(queries), unanswered };
+    if !caller.allows(Action::Observe, Object::Server) {
+        hide_nodes(&mut answer);
+    }
+    answer
+}
+
+/// Who may not see the cluster is told no name of a node, nor what is the matter with one.
+fn hide_nodes(answer: &mut pb::ListQueriesResponse) {
+    answer.queries.iter_mut().for_each(|query| query.node.clear());
+    for node in &mut answer.unanswered {
+        *node = pb::UnansweredNode { node: String::new(), problem: "a node does not answer".to_owned() };
+    }
 }
 
 /// The queries of a node with its name. What another node says of the length of a text is not believed.
@@ -160,6 +172,10 @@ mod tests {
             pb::RunningQuery { id: long.clone(), text: long, node: "x".to_owned(), ..Default::default() };
         let [named] = named(vec![query], "node:1").collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(named.node, "node:1");
+        let silent = pb::UnansweredNode { node: "node:2".to_owned(), problem: "10.0.0.2 refuses".to_owned() };
+        let mut answer = pb::ListQueriesResponse { queries: vec![named.clone()], unanswered: vec![silent] };
+        hide_nodes(&mut answer);
+        assert!(!format!("{answer:?}").contains("node:") && !format!("{answer:?}").contains("10.0"));
         assert!(
             named.id.len() <= limits::QUERY_TEXT_BYTES + 3 && named.text.len() > limits::QUERY_TEXT_BYTES - 3
         );

@@ -141,7 +141,8 @@ impl Session {
                     write.check_commit(&commit)?;
                     let committed = write.commit(Arc::clone(&self.stream)).await?;
                     call.rows = committed.rows;
-                    return self.answer(write_response::Kind::Committed(committed)).await;
+                    // Not as what is given up where others want its place: the rows are there.
+                    return self.send(write_response::Kind::Committed(committed)).await;
                 }
                 Some(write_request::Kind::Open(_)) => return Err(RequestError::protocol("a second Open")),
                 None => {
@@ -179,10 +180,14 @@ impl Session {
     }
 
     async fn answer(&self, kind: write_response::Kind) -> Result<(), RequestError> {
+        self.stream.wait(self.send(kind)).await?
+    }
+
+    async fn send(&self, kind: write_response::Kind) -> Result<(), RequestError> {
         let answer = Ok(pb::WriteResponse { kind: Some(kind) });
         // A client that does not read its acknowledgements keeps neither its permit nor its rows.
         let until = self.patience(limits::INGEST_IDLE_TIMEOUT);
-        match self.stream.wait(timeout_at(until, self.answers.send(answer))).await? {
+        match timeout_at(until, self.answers.send(answer)).await {
             Ok(sent) => sent.map_err(|_| RequestError::new(ErrorReason::Cancelled, "the client gave up")),
             Err(_) => Err(RequestError::deadline()),
         }

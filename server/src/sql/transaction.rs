@@ -242,7 +242,8 @@ impl Transaction {
         let tables: Vec<_> = drafts.iter().map(|draft| Arc::clone(draft.table())).collect();
         drafts::publish(state, drafts, gone).await?;
         let committed = self.commit_rows(state).await;
-        if committed.is_err() {
+        // Of rows that may be there the tables stay as well.
+        if committed.as_ref().is_err_and(|error| error.reason() != "OUTCOME_UNKNOWN") {
             for table in tables {
                 take_back(state, &table).await;
             }

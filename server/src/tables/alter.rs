@@ -65,7 +65,7 @@ impl Tables {
                     true => stored.advance(committed.state, &[], &|_| {}).await?,
                     false => self.take_over(stored, committed.state, at).await?,
                 }
-                stored.check_named().await?;
+                stored.check_named(version).await?;
                 Ok(Some(version))
             }
             Err(CommitError::Conflict(newer)) if newer.has_same_columns(&state) => {

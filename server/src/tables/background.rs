@@ -78,6 +78,14 @@ async fn look_after(tables: &Weak<Tables>) {
                 tasks.start(id, Work::Tidy, stored.look_after());
             }
         }
+        let older = tables.older_with_pins();
+        if !older.is_empty() {
+            tasks.start(0, Work::Pin, async move {
+                for stored in older {
+                    stored.renew_pins().await;
+                }
+            });
+        }
         if vacuumed.elapsed() > limits::VACUUM_INTERVAL {
             vacuumed = Instant::now();
             tasks.start(0, Work::Tidy, Tables::clone(&tables).vacuum_catalog());

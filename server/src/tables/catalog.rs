@@ -53,6 +53,11 @@ impl Durable {
         Arc::clone(&self.known().state)
     }
 
+    /// The ids of the tables that are in it.
+    fn ids(&self) -> BTreeSet<u64> {
+        self.known().state.tables().values().map(TableEntry::number).collect()
+    }
+
     /// Whether a table is in it.
     pub(super) fn has(&self, id: u64) -> bool {
         self.known().state.tables().values().any(|entry| entry.number() == id)
@@ -105,7 +110,7 @@ impl Tables {
         Ok(())
     }
 
-    /// What a change of the catalog has made, or why it was refused. That a name is taken, or is none, says what the catalog
+    /// What a change of the catalog has made, or why it was refused. That a name is taken, or is none or another's, says what it
     /// has: this node has it, and the others have heard of it, before anybody is told.
     pub(super) async fn or_refused<T>(
         &self,
@@ -116,11 +121,16 @@ impl Tables {
             Ok(made) => return Ok(made),
             Err(error) => RequestError::from(error),
         };
-        if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS") {
+        if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS" | "WRITE_CONFLICT") {
             self.refresh_catalog(self.shared.now()).await?;
             self.shared.peers().catalog_changed(durable.state().version()).await;
         }
         Err(error)
+    }
+
+    /// The ids of all tables of the store, loaded or not.
+    pub(crate) fn ids(&self) -> BTreeSet<u64> {
+        self.durable.as_ref().map_or_else(BTreeSet::new, |durable| durable.ids())
     }
 
     /// Looks for a table that is not there, and waits while it is loaded.
@@ -202,6 +212,10 @@ impl Tables {
         let Created { catalog, entry, log, table } = created;
         if let Some(opening) = self.take_in(durable, catalog, Some(&entry)) {
             let added = self.add(durable, &entry, log, table).await;
+            if let Err(error) = &added {
+                // The catalog has it, whatever the maker does about that.
+                self.note_left_out(durable, &entry, &cannot_load(&entry, error.clone()));
+            }
             drop(opening);
             added?;
         } else {

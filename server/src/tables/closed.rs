@@ -6,12 +6,17 @@
 //! because whoever has closed it was cut off, an entry without effect makes the catalog another than that one knew, after
 //! which it can only find that it is too late; and the next commit opens the table.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    fmt::Display,
+    sync::{Arc, PoisonError},
+};
 
+use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
+use basalt_storage::StorageError;
 use tokio::time::{Instant, sleep};
 
-use super::{Durable, commit::Edit, drafts::Gone, follow::Newest, stored::Stored};
+use super::{Durable, Tables, commit::Edit, drafts::Gone, follow::Newest, stored::Stored};
 use crate::{limits, status::RequestError};
 
 /// Tables with the versions at which they were closed.
@@ -60,6 +65,30 @@ pub(super) async fn open(closed: Closed) {
     }
 }
 
+/// Nothing was written: whoever names the table anew finds the other one, or that there is none.
+fn gone_meanwhile(table: &Table) -> RequestError {
+    let message = format!("table {:?} was replaced or dropped meanwhile; try again", table.name());
+    RequestError::new(ErrorReason::WriteConflict, message).at("table")
+}
+
+impl Tables {
+    /// The error of a change to a table in memory: where another one has taken its place, it may be made to that one.
+    pub(super) fn of_replaced(&self, table: &Table, error: RequestError) -> RequestError {
+        let is_replaced = || self.shared.catalog.get(table.name()).is_ok_and(|now| now.id() != table.id());
+        match error.reason() == "TABLE_NOT_FOUND" && is_replaced() {
+            true => gone_meanwhile(table),
+            false => error,
+        }
+    }
+}
+
+/// Which table the catalog has by the name of one.
+enum NameIsOf {
+    This,
+    Another,
+    None,
+}
+
 impl Stored {
     /// Waits while the table is closed. The answer is the version that has closed it, where nobody goes on with what it was
     /// closed for, so that the next commit opens it.
@@ -88,10 +117,46 @@ impl Stored {
         Ok(Some(closed_at))
     }
 
-    /// Nothing was written: whoever names the table anew finds the other one, or that there is none.
+    /// That what was committed as `version` is not lost with the table: it is in the catalog still, or was closed behind that
+    /// version by somebody who has made another one in its place, which has it too. Another server may have dropped it, and
+    /// may not know this one to tell it so. For a caller that holds the lock.
+    pub(super) async fn check_named(&self, version: u64) -> Result<(), RequestError> {
+        let unknown = |error: &dyn Display| {
+            let message =
+                format!("the change was made; whether the table was dropped before is not known: {error}");
+            RequestError::new(ErrorReason::OutcomeUnknown, message)
+        };
+        match self.name_is_of().await.map_err(|error| unknown(&error))? {
+            NameIsOf::This => Ok(()),
+            NameIsOf::None => Err(self.gone()),
+            NameIsOf::Another => {
+                let closed_at = self.closed_at_locked().await.map_err(|error| unknown(&error.message()))?;
+                match closed_at.is_some_and(|at| at > version) {
+                    true => Ok(()),
+                    // It went with a table that nobody reads any more.
+                    false => Err(self.gone_meanwhile()),
+                }
+            }
+        }
+    }
+
+    /// Whether the catalog has it at this moment.
+    pub(super) async fn is_still_named(&self) -> Result<bool, StorageError> {
+        Ok(matches!(self.name_is_of().await?, NameIsOf::This))
+    }
+
+    async fn name_is_of(&self) -> Result<NameIsOf, StorageError> {
+        let is_asked = !self.attached && self.is_named();
+        let Some(durable) = self.durable.upgrade().filter(|_| is_asked) else { return Ok(NameIsOf::This) };
+        let newest = durable.log.newer(&durable.state()).await?;
+        if newest.tables().values().any(|entry| entry.number() == self.table.id()) {
+            return Ok(NameIsOf::This);
+        }
+        Ok(if newest.tables().contains_key(self.table.name()) { NameIsOf::Another } else { NameIsOf::None })
+    }
+
     fn gone_meanwhile(&self) -> RequestError {
-        let message = format!("table {:?} was replaced or dropped meanwhile; try again", self.table.name());
-        RequestError::new(ErrorReason::WriteConflict, message).at("table")
+        gone_meanwhile(&self.table)
     }
 
     /// The same of the newest version.
@@ -101,6 +166,11 @@ impl Stored {
     )]
     async fn looked_closed_at(&self) -> Result<Option<u64>, RequestError> {
         let _advancing = self.advancing.lock().await;
+        self.closed_at_locked().await
+    }
+
+    /// The same, for a caller that holds the lock.
+    pub(super) async fn closed_at_locked(&self) -> Result<Option<u64>, RequestError> {
         match self.refresh_locked().await? {
             Newest::Here => Ok(self.state().closed_at()),
             Newest::OtherColumns(state) => Ok(state.closed_at()),

@@ -18,9 +18,7 @@ use basalt_core::{
     table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{
-    CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, StorageError, TableState,
-};
+use basalt_storage::{CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, TableState};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
@@ -165,6 +163,8 @@ impl Stored {
             let rest = std::mem::replace(&mut pending, RowBuffer::new(self.table.schema()));
             files.extend(self.write_some(rest).await?);
         }
+        // Of this write alone: others are committed with it.
+        self.log.check_young(files.iter().map(|new| &new.file))?;
         let (done, answer) = oneshot::channel();
         let write = Write { files, pending, rows, replaces, request, done };
         self.queue.send(write).await.map_err(|_| self.gone())?;
@@ -174,25 +174,6 @@ impl Stored {
     pub(super) fn gone(&self) -> RequestError {
         let message = format!("there is no table {:?} any longer", self.table.name());
         RequestError::new(ErrorReason::TableNotFound, message).at("table")
-    }
-
-    /// That the table is still in the catalog once a version of it was committed. Another server may have dropped it, and
-    /// may not know this one to tell it so; what was written behind that would be lost with the table.
-    pub(super) async fn check_named(&self) -> Result<(), RequestError> {
-        let is_named = self.is_still_named().await.map_err(|error| {
-            let message =
-                format!("the change was made; whether the table was dropped before is not known: {error}");
-            RequestError::new(ErrorReason::OutcomeUnknown, message)
-        })?;
-        if is_named { Ok(()) } else { Err(self.gone()) }
-    }
-
-    /// Whether the catalog has it at this moment.
-    pub(super) async fn is_still_named(&self) -> Result<bool, StorageError> {
-        let is_asked = !self.attached && self.is_named();
-        let Some(durable) = self.durable.upgrade().filter(|_| is_asked) else { return Ok(true) };
-        let newest = durable.log.newer(&durable.state()).await?;
-        Ok(newest.tables().values().any(|entry| entry.number() == self.table.id()))
     }
 
     /// Encodes rows, if there are any, and writes them to a file.
@@ -383,7 +364,7 @@ impl Stored {
                         let (table, error) = (self.table.name(), error.message());
                         tracing::warn!(table, version, error, "cannot show a version that was committed");
                     }
-                    self.check_named().await?;
+                    self.check_named(version).await?;
                     return Ok(Outcome::Version { version, replaced: rows_replaced });
                 }
                 Err(CommitError::Conflict(newer)) => {

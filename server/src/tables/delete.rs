@@ -51,8 +51,14 @@ impl Tables {
                 None => self.delete_in_memory(table, &predicate).await,
             };
             match deleted {
-                // Another write has changed these fragments: they are looked at again.
-                Err(error) if error.is_conflict() => {}
+                // Another write has changed these fragments: they are looked at again, if the table is the same one still.
+                Err(error) if error.is_conflict() => {
+                    if let Some(stored) = &stored
+                        && !stored.is_still_named().await?
+                    {
+                        return Err(error);
+                    }
+                }
                 deleted => {
                     self.shared.memory.count_tables(&self.shared.catalog);
                     return deleted;
@@ -76,7 +82,8 @@ impl Tables {
             let (was, is) = without(&snapshot, &found);
             if was.is_empty() { Ok(at) } else { of.commit(Change { was, is, ..Change::default() }) }
         };
-        let version = self.shared.cpu.run(commit).await??;
+        let version =
+            self.shared.cpu.run(commit).await?.map_err(|error| self.of_replaced(table, error.into()))?;
         Ok(Deletion { version, rows })
     }
 }

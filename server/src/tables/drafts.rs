@@ -7,6 +7,7 @@ use std::{
 };
 
 use basalt_core::{
+    error::ErrorKind,
     schema::Schema,
     table::{Change, Retention, Table},
 };
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 #[cfg(feature = "sql")]
 use super::TableVersion;
-use super::{Durable, Tables, closed, rewrite};
+use super::{Durable, Tables, closed, commit::Edit, rewrite};
 use crate::{limits, status::RequestError};
 
 /// A table that has no name yet.
@@ -103,6 +104,11 @@ impl Tables {
                 return Err(error);
             }
         };
+        if let Err(error) = self.keep_requests(&drafts, gone).await {
+            closed::open(closed).await;
+            self.discard_all(drafts).await;
+            return Err(error);
+        }
         let gone = gone.iter().map(|gone| basalt_storage::Gone {
             name: gone.name.clone(),
             number: gone.id,
@@ -128,13 +134,50 @@ impl Tables {
         for table in &tables {
             self.check_no_view(table.name())?;
         }
-        let gone = gone.iter().filter_map(|gone| match gone.id {
-            Some(id) => Some((id, gone.at)),
-            None => catalog.find(&gone.name).ok().map(|table| (table.id(), None)),
-        });
-        let removed = catalog.publish(&tables, &gone.collect::<Vec<_>>())?;
-        removed.iter().for_each(|table| self.forget(table));
+        let publish = || {
+            let gone = gone.iter().filter_map(|gone| match gone.id {
+                Some(id) => Some((id, gone.at)),
+                None => catalog.find(&gone.name).ok().map(|table| (table.id(), None)),
+            });
+            catalog.publish(&tables, &gone.collect::<Vec<_>>())
+        };
+        let mut published = publish();
+        for _ in 1..limits::COMMIT_ATTEMPTS {
+            let is_other = published.as_ref().is_err_and(|error| error.kind() == ErrorKind::TableNotFound);
+            // Another one took the name of whichever has it, between the two looks.
+            if !is_other || gone.iter().any(|gone| gone.id.is_some()) {
+                break;
+            }
+            published = publish();
+        }
+        for old in published? {
+            if let Some(new) = tables.iter().find(|new| new.name() == old.name()) {
+                self.shared.request_log.inherit(new, &old);
+            }
+            self.forget(&old);
+        }
         self.shared.memory.count_tables(catalog);
+        Ok(())
+    }
+
+    /// The writes that tables know by their ids are those of what takes their place as well: whoever tries one again names the
+    /// table, and must not make it twice.
+    async fn keep_requests(&self, drafts: &[Draft], gone: &[Gone]) -> Result<(), RequestError> {
+        for draft in drafts {
+            let is_gone = |table: &Table| {
+                gone.iter().any(|gone| gone.name == table.name() && gone.id.is_none_or(|id| id == table.id()))
+            };
+            let Ok(old) = self.shared.catalog.get(draft.table.name()) else { continue };
+            let Some(old) = self.newest_stored(&old)?.filter(|_| is_gone(&old)) else { continue };
+            let requests: Vec<_> = old.state().requests().map(|done| done.request.clone()).collect();
+            let Some(new) = self.newest_stored(&draft.table)?.filter(|_| !requests.is_empty()) else {
+                continue;
+            };
+            new.commit(Vec::new(), requests, Edit::Append).await?;
+            let known = new.state();
+            let known = known.requests().cloned();
+            self.shared.request_log.restore(&draft.table, self.shared.environment.wall(), known);
+        }
         Ok(())
     }
 

@@ -409,7 +409,7 @@ impl Tables {
                 let class = Class::of_write(rows.appender.rows());
                 let written = self.shared.cpu.run_as(class, move || commit::in_memory(&shared, rows)).await?;
                 self.shared.memory.count_tables(&self.shared.catalog);
-                written
+                written.map_err(|error| self.of_replaced(&table, error))
             }
         }
     }

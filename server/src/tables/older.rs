@@ -21,8 +21,15 @@ impl Tables {
     /// Those that are still kept, the oldest first.
     fn older<'d>(&self, durable: &'d Durable) -> MutexGuard<'d, Older> {
         let mut older = durable.older.lock().unwrap_or_else(PoisonError::into_inner);
-        older.retain(|(at, _)| at.elapsed() <= self.shared.keep);
+        older.retain(|(at, stored)| at.elapsed() <= self.shared.keep || stored.has_pins());
         older
+    }
+
+    /// Those whose versions kept sets pin.
+    pub(super) fn older_with_pins(&self) -> Vec<Arc<Stored>> {
+        let Some(durable) = &self.durable else { return Vec::new() };
+        let older = self.older(durable);
+        older.iter().filter(|(_, stored)| stored.has_pins()).map(|(_, stored)| Arc::clone(stored)).collect()
     }
 
     /// Keeps a table whose columns are others from a newer version on.
@@ -48,11 +55,18 @@ impl Tables {
 
     /// The one that reads a version of a table.
     pub(super) fn older_at(&self, table: &Table, version: u64) -> Option<(Arc<Table>, Arc<TableState>)> {
+        let (stored, state) = self.older_stored_at(table, version)?;
+        Some((Arc::clone(&stored.table), state))
+    }
+
+    pub(super) fn older_stored_at(
+        &self,
+        table: &Table,
+        version: u64,
+    ) -> Option<(Arc<Stored>, Arc<TableState>)> {
         let older = self.older(self.durable.as_ref()?);
-        older.iter().rev().filter(|(_, stored)| stored.table.id() == table.id()).find_map(|(_, stored)| {
-            let state = stored.state_at(Some(version)).ok()?;
-            Some((Arc::clone(&stored.table), state))
-        })
+        let mut older = older.iter().rev().filter(|(_, stored)| stored.table.id() == table.id());
+        older.find_map(|(_, stored)| Some((Arc::clone(stored), stored.state_at(Some(version)).ok()?)))
     }
 
     /// Takes in a version that was made from the log.

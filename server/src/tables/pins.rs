@@ -59,7 +59,12 @@ impl Tables {
         }
         match self.newest_stored(&table)? {
             Some(stored) if stored.attached => Ok(None),
-            Some(stored) => stored.pin(version).await,
+            Some(stored) => {
+                self.rebuild(&table, version).await?;
+                // Default: the version has the columns of now.
+                let of = self.older_stored_at(&table, version).map_or(stored, |(older, _)| older);
+                of.pin(version).await
+            }
             None => match table.pin(version, limits::PINNED_VERSIONS) {
                 Ok(true) => Ok(Some(Arc::new(VersionPin { version, in_memory: Some(table) }))),
                 Ok(false) => Ok(None),

@@ -58,7 +58,8 @@ impl Tables {
                     let at = exactly.then(|| snapshot.version());
                     of.commit(Change { at, was, is, add, ..Change::default() })
                 };
-                self.shared.cpu.run(commit).await??;
+                let committed = self.shared.cpu.run(commit).await?;
+                committed.map_err(|error| self.of_replaced(&table, error.into()))?;
             }
             _ => return Err(other_table(&table)),
         }
@@ -98,7 +99,7 @@ impl Stored {
         let files: Vec<_> = new.iter().map(|new| new.file.clone()).collect();
         match self.change(new, edit).await {
             Err(error) if error.is_conflict() => {
-                // Nothing names them: a new attempt writes others.
+                // Nothing names them, or the log of a table that is gone: a new attempt writes others.
                 self.log.discard(files).await;
                 Err(error)
             }

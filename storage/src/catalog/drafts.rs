@@ -58,7 +58,17 @@ impl Gone {
             return Err(Error::new(ErrorKind::WriteConflict, message).into());
         }
         match self.number {
-            Some(number) => state.same(&self.name, |table| table.number() == number).map(Some),
+            Some(number) => {
+                let same = state.same(&self.name, |table| table.number() == number).map(Some);
+                same.map_err(|error| match self.until {
+                    // What takes its place was made of it, and is to be made again.
+                    Some(_) => {
+                        let message = format!("table {:?} was dropped or replaced meanwhile", self.name);
+                        Error::new(ErrorKind::WriteConflict, message).into()
+                    }
+                    None => error,
+                })
+            }
             None => Ok(state.tables().get(&self.name).map(|table| table.id)),
         }
     }
@@ -97,7 +107,7 @@ impl CatalogLog {
     /// After [`StorageError::Unknown`] the drafts may have their names, and must not be [discarded](Self::discard); after any
     /// other error nothing has happened. [`StorageError::Invalid`] with [`ErrorKind::TableExists`] where a name is taken, with
     /// [`ErrorKind::TableNotFound`] where a table that goes is not there, or a draft is too old, with
-    /// [`ErrorKind::WriteConflict`] where it is too late for one.
+    /// [`ErrorKind::WriteConflict`] where it is too late for one, or one is not there that has an end.
     pub async fn publish(
         &self,
         state: &Arc<CatalogState>,

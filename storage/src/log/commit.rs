@@ -36,6 +36,7 @@ impl TableLog {
         base: &Arc<TableState>,
         change: &Change,
     ) -> std::result::Result<Committed, CommitError> {
+        self.check_young(&change.add)?;
         self.sync_unsynced().await?;
         let was_newest = self.newest_at(base.version);
         // A write to a directory can be prevented; elsewhere it is found out beside it, in the same time.

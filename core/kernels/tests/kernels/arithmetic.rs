@@ -2,7 +2,7 @@
 
 use basalt_kernels::IntOp;
 
-use crate::rows::{LENGTHS, Random, for_tables, numbers, property};
+use crate::rows::{Random, for_tables, lengths, numbers, property};
 
 const OPS: [IntOp; 4] = [IntOp::Add, IntOp::Subtract, IntOp::SubtractFrom, IntOp::Multiply];
 
@@ -35,6 +35,6 @@ fn check(rows: usize, random: &mut Random) {
 #[test]
 fn arithmetic_wraps_row_by_row() {
     let mut random = Random::new(1);
-    LENGTHS.into_iter().for_each(|rows| check(rows, &mut random));
+    lengths().for_each(|rows| check(rows, &mut random));
     property(2000, check);
 }

@@ -4,7 +4,7 @@ use basalt_kernels::{FloatSum, Kernels};
 
 use crate::{
     naive,
-    rows::{LENGTHS, Number, Random, for_tables, masks, numbers, property, selects},
+    rows::{Number, Random, for_tables, lengths, masks, numbers, property, selects},
 };
 
 /// The bits of a sum whose lanes are these.
@@ -42,7 +42,7 @@ fn uneven(rows: usize, random: &mut Random) -> Vec<f64> {
 
 #[test]
 fn bits_are_the_same_for_all_lengths_masks_and_splits() {
-    for rows in LENGTHS {
+    for rows in lengths() {
         let mut random = Random::new(rows as u64);
         let values = uneven(rows + 1, &mut random);
         let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
@@ -67,7 +67,7 @@ fn random_sums_match_row_by_row() {
 
 #[test]
 fn special_values_sum_as_floats_do() {
-    for rows in LENGTHS {
+    for rows in lengths() {
         let mut random = Random::new(rows as u64);
         let (values, narrow) = (numbers::<f64>(rows, &mut random), numbers::<f32>(rows, &mut random));
         let masks = masks(rows, &mut random);

@@ -6,7 +6,7 @@ use basalt_kernels::{Integer, Kernels};
 
 use crate::{
     naive,
-    rows::{LENGTHS, Number, Random, for_tables, masks, numbers, property, words},
+    rows::{Number, Random, for_tables, lengths, masks, numbers, property, words},
 };
 
 /// Asserts that two values are the same, NaN and the sign of zero included.
@@ -62,7 +62,7 @@ fn constants<T: Number>(values: &[T]) -> Vec<T> {
 }
 
 fn edges<T: Number>(sums: impl Fn(&Kernels, &[T], &[Vec<u64>])) {
-    for rows in LENGTHS {
+    for rows in lengths() {
         let mut random = Random::new(rows as u64);
         let values = numbers::<T>(rows + 3, &mut random);
         let masks = masks(rows, &mut random);
@@ -125,7 +125,7 @@ types!(
 
 #[test]
 fn is_nan_finds_every_nan() {
-    for rows in LENGTHS {
+    for rows in lengths() {
         let values = numbers::<f64>(rows, &mut Random::new(1));
         let narrow = numbers::<f32>(rows, &mut Random::new(2));
         let mut out = vec![u64::MAX; rows.div_ceil(64)];

@@ -130,6 +130,7 @@ fn short_images_come_back() {
 
 /// What is stored beyond the information is about a bit for each state, and what the tail's states waste.
 #[test]
+#[cfg_attr(miri, ignore = "it counts, and takes too long")]
 fn streams_are_as_short_as_the_information() {
     let mut random = Random::new(5);
     let (mut waste, mut most, mut count) = (0.0, 0.0, 0.0);

@@ -6,9 +6,24 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// Lengths around the borders of groups, chunks and units.
-pub(crate) const LENGTHS: [usize; 17] =
-    [0, 1, 7, 8, 9, 63, 64, 65, 127, 128, 511, 512, 513, 1000, 1024, 4096 + 7, 9000];
+/// Lengths around the borders of groups, chunks and units. Miri, for which one test of all would take hours, has some of them.
+pub(crate) fn lengths() -> impl Iterator<Item = usize> {
+    let lengths: &[usize] = match cfg!(miri) {
+        false => &[0, 1, 7, 8, 9, 63, 64, 65, 127, 128, 511, 512, 513, 1000, 1024, 4096 + 7, 9000],
+        true => &[0, 1, 9, 64, 129, 520],
+    };
+    lengths.iter().copied()
+}
+
+/// The same, and some that take Miri too long.
+pub(crate) fn lengths_and<const N: usize>(more: [usize; N]) -> impl Iterator<Item = usize> {
+    lengths().chain(more.into_iter().filter(|_| !cfg!(miri)))
+}
+
+/// The step through what is tried one by one: Miri sees one in some.
+pub(crate) fn step(miri: usize) -> usize {
+    if cfg!(miri) { miri } else { 1 }
+}
 
 /// Calls `f` with every table that this CPU runs.
 pub(crate) fn for_tables(mut f: impl FnMut(&'static Kernels)) {
@@ -88,7 +103,8 @@ pub(crate) fn numbers<T: Number>(rows: usize, random: &mut Random) -> Vec<T> {
 /// Masks for `rows` rows: none, all, few, half, most, and runs.
 pub(crate) fn masks(rows: usize, random: &mut Random) -> Vec<Vec<u64>> {
     let mut shapes = vec![vec![false; rows], vec![true; rows]];
-    for one_in in [400, 60, 16, 2] {
+    let shares: &[u64] = if cfg!(miri) { &[16] } else { &[400, 60, 16, 2] };
+    for &one_in in shares {
         let some: Vec<bool> = (0..rows).map(|_| random.below(one_in) == 0).collect();
         shapes.push(some.iter().map(|bit| !bit).collect());
         shapes.push(some);
@@ -117,7 +133,8 @@ pub(crate) fn selects(mask: &[u64], row: usize) -> bool {
 
 /// Runs a property for random seeds and lengths up to `rows`.
 pub(crate) fn property(rows: usize, test: impl Fn(usize, &mut Random)) {
-    let mut runner = TestRunner::new(Config { cases: 200, failure_persistence: None, ..Config::default() });
+    let (cases, rows) = if cfg!(miri) { (2, rows.min(200)) } else { (200, rows) };
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let cases = (0..=rows, any::<u64>());
     runner
         .run(&cases, |(rows, seed)| {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use basalt_kernels::{Kernels, sorted16};
 
-use crate::rows::{Random, for_tables, property};
+use crate::rows::{Random, for_tables, property, step};
 
 fn bytes(numbers: &BTreeSet<u16>) -> Vec<[u8; 2]> {
     numbers.iter().map(|number| number.to_le_bytes()).collect()
@@ -55,7 +55,7 @@ fn random_arrays_intersect_as_sets() {
 /// Arrays that end at, before and behind each place of a register.
 #[test]
 fn short_arrays_of_all_lengths_intersect_as_sets() {
-    for left in 0..70 {
+    for left in (0..70).step_by(step(23)) {
         for right in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 64, 66] {
             for step in [1, 2, 3] {
                 let left: BTreeSet<u16> = (0..left).map(|i| 65535 - 2 * i).collect();
