@@ -424,6 +424,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_forgotten_takes_no_room_on_the_clock() {
+        let (pool, cache) = cache(1 << 20);
+        for hash in 0..1000 {
+            fill(&pool, &cache, [hash]);
+            if hash >= 10 {
+                cache.forget(rows(hash - 10));
+            }
+        }
+        assert_eq!(here(&cache, 980..1000).len(), 10);
+        assert!(cache.items().clock.len() <= 20, "{}", cache.items().clock.len());
+    }
+
+    #[test]
     fn what_is_read_stays_and_the_rest_is_refused() {
         let (pool, cache) = cache(100);
         fill(&pool, &cache, 0..10);

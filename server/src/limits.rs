@@ -250,6 +250,8 @@ pub const KEPT_SET_BYTES: usize = 512;
 pub const DEFAULT_KEEP: Duration = Duration::from_secs(10 * 60);
 /// See [`DEFAULT_KEEP`].
 pub const MAX_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// Keys for whose owners one set is kept, at most.
+pub const SET_KEEPERS: usize = 64;
 /// Versions of a table that this node's kept sets of rows pin: as many as that can be read beside those that are retained.
 pub const PINNED_VERSIONS: usize = 32;
 /// How often a pin is renewed in the store, where its lease is a few times as long: a node that is gone pins nothing after

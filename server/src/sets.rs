@@ -81,9 +81,32 @@ struct Entries {
     bytes: u64,
 }
 
+/// Who keeps a set, and in whose name it takes memory.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    account: Option<Arc<Account>>,
+    /// Of keys; none where nobody has one.
+    names: Vec<String>,
+}
+
+impl Keeper {
+    pub(crate) fn new(caller: &Caller) -> Self {
+        let names = caller.key_name().map(str::to_owned).into_iter().collect();
+        Self { account: caller.account(), names }
+    }
+
+    /// Those of whom another node knows.
+    pub(crate) fn elsewhere(names: Vec<String>) -> Self {
+        let plain = |name: &String| name.len() <= limits::KEY_NAME_BYTES;
+        Self { account: None, names: names.into_iter().filter(plain).take(limits::SET_KEEPERS).collect() }
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     set: KeptSet,
+    /// The names of the keys of those who keep it. Its handle is enough to use it; these alone are shown it, and drop it.
+    keepers: BTreeSet<String>,
     /// Of a set of rows.
     pin: Option<Arc<VersionPin>>,
     expires: Instant,
@@ -113,7 +136,7 @@ impl Sets {
     /// stays for at least that long. The answer is its handle and the time that it has left.
     pub(crate) fn keep(
         &self,
-        account: Option<Arc<Account>>,
+        keeper: Keeper,
         set: KeptSet,
         pin: Option<Arc<VersionPin>>,
         time: Duration,
@@ -131,15 +154,19 @@ impl Sets {
             }
             // An older one may be of a lease that is over.
             entry.pin = pin.or(entry.pin.take());
+            entry.add(keeper.names);
             return Ok((handle, entry.expires - now));
         }
         let wanted = set.bytes();
         self.check(*bytes + wanted)?;
+        let Keeper { account, names } = keeper;
         let mut memory = self.memory.reserve(Consumer::KeptSets).of(account);
         memory.set(wanted)?;
         *bytes += wanted;
         by_expiry.insert((expires, handle));
-        by_handle.insert(handle, Entry { set, pin, expires, memory });
+        let mut entry = Entry { set, keepers: BTreeSet::new(), pin, expires, memory };
+        entry.add(names);
+        by_handle.insert(handle, entry);
         Ok((handle, expires - now))
     }
 
@@ -162,20 +189,39 @@ impl Sets {
         })
     }
 
-    /// Drops a set. Whether there was one.
-    pub(crate) fn delete(&self, handle: &[u8], now: Instant) -> bool {
+    /// Drops a set of somebody, or of anybody for an administrator of the server; where others keep it as well, it stays for
+    /// them. Whether there was one.
+    pub(crate) fn delete(&self, caller: &Caller, handle: &[u8], now: Instant) -> bool {
         let mut entries = self.at(now);
-        Handle::try_from(handle).is_ok_and(|handle| entries.remove(&handle))
+        let Ok(handle) = Handle::try_from(handle) else { return false };
+        let Some(entry) = entries.by_handle.get_mut(&handle) else { return false };
+        if !caller.allows(Action::Cancel, Object::Server) {
+            if !caller.key_name().is_some_and(|name| entry.keepers.remove(name)) {
+                return false;
+            }
+            if !entry.keepers.is_empty() {
+                return true;
+            }
+        }
+        entries.remove(&handle)
     }
 
-    /// All that are kept, and until when.
+    /// Those that somebody keeps, or all for whoever may observe the server, and until when.
     #[cfg(feature = "sql")]
-    pub(crate) fn all(&self, now: Instant) -> Vec<(Handle, KeptSet, Instant)> {
-        self.at(now)
-            .by_handle
-            .iter()
-            .map(|(handle, entry)| (*handle, entry.set.clone(), entry.expires))
-            .collect()
+    pub(crate) fn shown_to(&self, caller: &Caller, now: Instant) -> Vec<(Handle, KeptSet, Instant)> {
+        let sees_all = caller.allows(Action::Observe, Object::Server);
+        let entries = self.at(now);
+        let is_shown =
+            |entry: &Entry| sees_all || caller.key_name().is_some_and(|name| entry.keepers.contains(name));
+        let shown = entries.by_handle.iter().filter(|(_, entry)| is_shown(entry));
+        shown.map(|(handle, entry)| (*handle, entry.set.clone(), entry.expires)).collect()
+    }
+
+    /// The keys of those who keep a set.
+    pub(crate) fn keepers(&self, handle: &[u8]) -> Vec<String> {
+        let entries = self.at(Instant::now());
+        let entry = Handle::try_from(handle).ok().and_then(|handle| entries.by_handle.get(&handle));
+        entry.map(|entry| entry.keepers.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// How many sets are kept, and their bytes.
@@ -207,6 +253,16 @@ impl Entries {
         self.by_expiry.remove(&(entry.expires, *handle));
         self.bytes -= entry.memory.bytes();
         true
+    }
+}
+
+impl Entry {
+    fn add(&mut self, names: Vec<String>) {
+        for name in names {
+            if self.keepers.len() < limits::SET_KEEPERS {
+                self.keepers.insert(name);
+            }
+        }
     }
 }
 
@@ -263,7 +319,7 @@ mod tests {
     #[test]
     fn a_set_is_there_until_its_time_is_over() {
         let ((sets, memory), start) = (two(), Instant::now());
-        let (handle, left) = sets.keep(None, set(&[1]), None, MINUTE, start).unwrap();
+        let (handle, left) = sets.keep(Keeper::default(), set(&[1]), None, MINUTE, start).unwrap();
         assert_eq!(left, MINUTE);
         let last = start + MINUTE - Duration::from_millis(1);
         let (kept, left) = sets.get(&handle, last).unwrap();
@@ -273,17 +329,20 @@ mod tests {
         assert_eq!((sets.entries.lock().unwrap().bytes, memory.held()), (0, 0));
         assert_eq!(sets.get(&handle[1..], start).unwrap_err().reason(), "SIP_NOT_FOUND");
 
-        let (_, left) = sets.keep(None, set(&[1]), None, Duration::MAX, start).unwrap();
+        let (_, left) = sets.keep(Keeper::default(), set(&[1]), None, Duration::MAX, start).unwrap();
         assert_eq!(left, limits::MAX_KEEP);
     }
 
     #[test]
     fn keeping_again_renews() {
         let ((sets, _), start) = (two(), Instant::now());
-        let (handle, _) = sets.keep(None, set(&[1]), None, MINUTE, start).unwrap();
+        let (handle, _) = sets.keep(Keeper::default(), set(&[1]), None, MINUTE, start).unwrap();
         let half = start + MINUTE / 2;
-        assert_eq!(sets.keep(None, set(&[1]), None, MINUTE, half).unwrap(), (handle, MINUTE));
-        assert_eq!(sets.keep(None, set(&[1]), None, MINUTE / 4, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.keep(Keeper::default(), set(&[1]), None, MINUTE, half).unwrap(), (handle, MINUTE));
+        assert_eq!(
+            sets.keep(Keeper::default(), set(&[1]), None, MINUTE / 4, half).unwrap(),
+            (handle, MINUTE)
+        );
         assert_eq!(sets.entries.lock().unwrap().bytes, set(&[1]).bytes());
         assert!(sets.get(&handle, start + MINUTE).is_ok());
         assert!(sets.get(&handle, half + MINUTE).is_err());
@@ -293,24 +352,32 @@ mod tests {
     #[test]
     fn the_quota_holds_and_what_is_over_makes_room() {
         let ((sets, memory), start) = (two(), Instant::now());
-        let (first, _) = sets.keep(None, set(&[1]), None, MINUTE, start).unwrap();
-        let (second, _) = sets.keep(None, set(&[2]), None, 2 * MINUTE, start).unwrap();
-        let full = sets.keep(None, set(&[3]), None, MINUTE, start).unwrap_err();
+        let (first, _) = sets.keep(Keeper::default(), set(&[1]), None, MINUTE, start).unwrap();
+        let (second, _) = sets.keep(Keeper::default(), set(&[2]), None, 2 * MINUTE, start).unwrap();
+        let full = sets.keep(Keeper::default(), set(&[3]), None, MINUTE, start).unwrap_err();
         assert_eq!(full.reason(), "SIP_QUOTA");
         assert_eq!(memory.held(), sets.quota());
         assert!(
-            sets.keep(None, set(&[2]), None, MINUTE, start).is_ok(),
+            sets.keep(Keeper::default(), set(&[2]), None, MINUTE, start).is_ok(),
             "no room is needed for what is there"
         );
 
-        sets.keep(None, set(&[3]), None, MINUTE, start + MINUTE).unwrap();
+        sets.keep(Keeper::default(), set(&[3]), None, MINUTE, start + MINUTE).unwrap();
         assert!(sets.get(&first, start + MINUTE).is_err());
-        assert!(sets.delete(&second, start + MINUTE));
-        assert!(!sets.delete(&second, start + MINUTE));
+        let anybody = Caller::itself(&crate::access::Access::default());
+        assert!(sets.delete(&anybody, &second, start + MINUTE));
+        assert!(!sets.delete(&anybody, &second, start + MINUTE));
         sets.purge(start + 2 * MINUTE);
         assert_eq!(memory.held(), 0);
         assert!(
-            sets.keep(None, set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()), None, MINUTE, start).is_ok()
+            sets.keep(
+                Keeper::default(),
+                set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()),
+                None,
+                MINUTE,
+                start
+            )
+            .is_ok()
         );
     }
 
@@ -320,9 +387,12 @@ mod tests {
         let sets = Sets::new(u64::MAX, Arc::clone(&memory));
         let (now, mut write) = (Instant::now(), memory.reserve(Consumer::Writes));
         write.set(1).unwrap();
-        assert_eq!(sets.keep(None, set(&[1]), None, MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!(
+            sets.keep(Keeper::default(), set(&[1]), None, MINUTE, now).unwrap_err().reason(),
+            "MEMORY_LIMIT"
+        );
         drop(write);
-        sets.keep(None, set(&[1]), None, MINUTE, now).unwrap();
+        sets.keep(Keeper::default(), set(&[1]), None, MINUTE, now).unwrap();
         assert_eq!(memory.reserve(Consumer::Writes).set(1).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 

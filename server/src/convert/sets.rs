@@ -141,7 +141,7 @@ mod tests {
     use basalt_core::schema::DataType;
 
     use super::*;
-    use crate::memory::MemoryPool;
+    use crate::{memory::MemoryPool, sets::Keeper};
 
     fn sets() -> Sets {
         Sets::new(1 << 20, Arc::new(MemoryPool::new(1 << 20)))
@@ -181,7 +181,7 @@ mod tests {
                 scope: scope(Some(claimed.clone())).unwrap(),
                 sip: Arc::new(Sip::from_sorted_ids(&[1, 5])),
             };
-            sets.keep(None, set, None, minute, Instant::now()).unwrap().0.to_vec()
+            sets.keep(Keeper::default(), set, None, minute, Instant::now()).unwrap().0.to_vec()
         };
         let (values, addresses) = (keep(&of_type(pb::TypeKind::Int8)), keep(&rows));
         let by_key = |scope: Option<pb::Scope>, handle: &[u8]| {

@@ -15,7 +15,7 @@ use crate::{
     access::{Action, Caller, Object},
     convert, limits,
     membership::{Link, LinkState as State},
-    sets::{self, Handle, KeptSet, Sets},
+    sets::{self, Handle, Keeper, KeptSet, Sets},
     state::State as Server,
     status::RequestError,
     trace,
@@ -75,11 +75,11 @@ pub(crate) async fn set(server: &Server, handle: &[u8], deadline: Instant) {
         .map(|link| async move { fetch(&link, protocol, handle, deadline).await })
         .collect();
     while let Some(answer) = answers.next().await {
-        if let Some((set, left)) = answer {
+        if let Some((set, keeper, left)) = answer {
             // Where there is no room for it, the request that needs it says so.
             // The other node has pinned its version; this one's pin goes on when that one is gone.
             let pin = Sets::pin(&server.tables, &set.scope).await.ok().flatten();
-            if let Err(error) = server.sets.keep(None, set, pin, left, Instant::now()) {
+            if let Err(error) = server.sets.keep(keeper, set, pin, left, Instant::now()) {
                 tracing::warn!(reason = error.reason(), "a set of another node is not kept");
             }
             return;
@@ -93,14 +93,14 @@ async fn fetch(
     protocol: u32,
     handle: Handle,
     deadline: Instant,
-) -> Option<(KeptSet, Duration)> {
+) -> Option<(KeptSet, Keeper, Duration)> {
     let left = deadline.saturating_duration_since(Instant::now()).min(limits::FETCH_TIMEOUT);
     let until = Instant::now() + left;
     let mut request = Request::new(FetchSipRequest { protocol, handle: handle.to_vec() });
     request.set_timeout(left);
     trace::send(&mut request);
     let status = match timeout_at(until, read(link, request)).await {
-        Ok(Ok((set, left))) if sets::handle_of(&set) == handle => return Some((set, left)),
+        Ok(Ok(kept)) if sets::handle_of(&kept.0) == handle => return Some(kept),
         Ok(Ok(_)) => Status::data_loss("it is not the one of its handle"),
         Ok(Err(status)) if status.code() == Code::NotFound => return None,
         Ok(Err(status)) => status,
@@ -110,7 +110,7 @@ async fn fetch(
     None
 }
 
-async fn read(link: &Link, request: Request<FetchSipRequest>) -> Result<(KeptSet, Duration), Status> {
+async fn read(link: &Link, request: Request<FetchSipRequest>) -> Result<(KeptSet, Keeper, Duration), Status> {
     let wrong = || Status::data_loss("the stream breaks the rules of the protocol");
     let mut stream = link.client().fetch_sip(request).await?.into_inner();
     let Some(Kind::Head(head)) = stream.message().await?.and_then(|message| message.kind) else {
@@ -130,5 +130,6 @@ async fn read(link: &Link, request: Request<FetchSipRequest>) -> Result<(KeptSet
     let sip =
         Sip::from_bytes(bytes, &Limits::default()).map_err(|error| Status::data_loss(error.to_string()))?;
     let scope = convert::scope(head.scope).map_err(Status::from)?;
-    Ok((KeptSet { scope, sip: Arc::new(sip) }, Duration::from_millis(head.expires_ms)))
+    let (set, keeper) = (KeptSet { scope, sip: Arc::new(sip) }, Keeper::elsewhere(head.keepers));
+    Ok((set, keeper, Duration::from_millis(head.expires_ms)))
 }

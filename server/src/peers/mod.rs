@@ -38,6 +38,7 @@ pub(crate) use tasks::Tasks;
 use tokio::time::Instant;
 
 use crate::{
+    access::Principal,
     call::{Arrival, Call},
     convert,
     coordinator::fresh,
@@ -106,17 +107,16 @@ impl PeerService for PeerHandler {
         &self,
         request: Request<AnnounceRequest>,
     ) -> Result<Response<AnnounceResponse>, Status> {
-        Ok(Response::new(self.note(&request.into_inner())?))
+        caller_of(&request)?.is_node(&request.get_ref().node)?;
+        Ok(Response::new(self.note(request.get_ref())?))
     }
 
     async fn get_status(
         &self,
         request: Request<GetStatusRequest>,
     ) -> Result<Response<GetStatusResponse>, Status> {
-        let caller = request.extensions().get::<Arrival>().map(|arrival| arrival.caller.principal.clone());
+        let caller = caller_of(&request)?;
         let (cluster, request) = (self.cluster()?, request.into_inner());
-        // A door has let it in that asks nobody.
-        let caller = caller.ok_or_else(RequestError::internal)?;
         caller.is_node(&request.node)?;
         let members = cluster.members();
         if request.leaving {
@@ -230,7 +230,8 @@ impl PeerHandler {
         call.rows = set.sip.cardinality();
         let (sip, scope) = (set.sip, Some(convert::to_scope(set.scope)));
         let bytes = sip.as_bytes().len();
-        let head = KeptSip { scope, bytes: bytes as u64, expires_ms: millis(left) };
+        let keepers = self.state.sets.keepers(&request.handle);
+        let head = KeptSip { scope, bytes: bytes as u64, expires_ms: millis(left), keepers };
         let pieces = (0..bytes).step_by(limits::PEER_PIECE_BYTES).map(move |at| {
             let end = bytes.min(at + limits::PEER_PIECE_BYTES);
             fetch_sip_response::Kind::Sip(Bytes::copy_from_slice(&sip.as_bytes()[at..end]))
@@ -239,6 +240,13 @@ impl PeerHandler {
         let messages = kinds.map(|kind| Ok(FetchSipResponse { kind: Some(kind) }));
         Ok(Box::pin(tokio_stream::iter(messages)))
     }
+}
+
+/// Who has sent a request.
+fn caller_of<T>(request: &Request<T>) -> Answer<Principal> {
+    let arrival = request.extensions().get::<Arrival>();
+    // A door has let it in that asks nobody.
+    arrival.map(|arrival| arrival.caller.principal.clone()).ok_or_else(RequestError::internal)
 }
 
 /// That a request is of this node's protocol.

@@ -13,9 +13,8 @@ use crate::{
     call::Call,
     convert,
     coordinator::{Coordinator, Pinned, Reach, coordinate},
-    memory::Account,
     panics,
-    sets::{KeptSet, KeyDomain, Scope},
+    sets::{Keeper, KeptSet, KeyDomain, Scope},
     state::State,
     status::{RequestError, Result},
     tables::VersionPin,
@@ -51,11 +50,11 @@ impl Query {
             }
             false => None,
         };
-        let account = call.caller().account();
+        let keeper = Keeper::new(call.caller());
         let select = move |state: &State, control: &Control| {
             let started = Instant::now();
             let found = find(state, &reach, &pinned, &request, control)?;
-            finish(state, request, found, pin, account, arrived, started)
+            finish(state, request, found, pin, keeper, arrived, started)
         };
         let answer = coordinate(&self.0, deadline, control, select).await?;
         call.rows = answer.cardinality;
@@ -106,7 +105,7 @@ fn finish(
     request: pb::SelectRequest,
     found: Found,
     pin: Option<Arc<VersionPin>>,
-    account: Option<Arc<Account>>,
+    keeper: Keeper,
     arrived: Instant,
     started: Instant,
 ) -> Result<pb::SelectResponse> {
@@ -131,7 +130,7 @@ fn finish(
     }
     if request.keep_ms > 0 {
         let (set, time) = (KeptSet { scope, sip: Arc::new(sip) }, Duration::from_millis(request.keep_ms));
-        let (handle, left) = state.sets.keep(account, set, pin, time, Instant::now())?;
+        let (handle, left) = state.sets.keep(keeper, set, pin, time, Instant::now())?;
         (answer.handle, answer.expires_ms) = (handle.to_vec(), millis(left));
     }
     answer.statistics = Some(convert::statistics(&statistics, arrived, started));

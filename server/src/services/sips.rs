@@ -10,7 +10,7 @@ use crate::{
     call::Call,
     convert, limits,
     peers::fetch,
-    sets::{KeptSet, Sets},
+    sets::{Keeper, KeptSet, Sets},
     state::State,
     status::Result,
     units::millis,
@@ -50,7 +50,7 @@ impl SipService for Sips {
             Ok((set, _)) => set.scope.may_be_read(call.caller()),
             Err(_) => Ok(()),
         };
-        let deleted = deleted.map(|()| self.0.sets.delete(&request.handle, now));
+        let deleted = deleted.map(|()| self.0.sets.delete(call.caller(), &request.handle, now));
         call.reply(deleted.map(|existed| pb::DeleteSipResponse { existed }))
     }
 }
@@ -60,7 +60,7 @@ impl Sips {
         let (state, scope) = (Arc::clone(&self.0), convert::scope(request.scope)?);
         scope.may_be_read(call.caller())?;
         let pin = Sets::pin(&self.0.tables, &scope).await?;
-        let account = call.caller().account();
+        let keeper = Keeper::new(call.caller());
         let put = move |_: &_| {
             let sip = Arc::new(convert::sip(request.sip)?);
             let cardinality = sip.cardinality();
@@ -69,7 +69,7 @@ impl Sips {
                 ms => Duration::from_millis(ms),
             };
             let (handle, left) =
-                state.sets.keep(account, KeptSet { scope, sip }, pin, time, Instant::now())?;
+                state.sets.keep(keeper, KeptSet { scope, sip }, pin, time, Instant::now())?;
             Ok(pb::PutSipResponse { handle: handle.to_vec(), expires_ms: millis(left), cardinality })
         };
         let answer = self.0.cpu.query(self.0.deadline(call)?, self.0.control_of(call.caller()), put).await?;

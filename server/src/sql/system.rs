@@ -67,7 +67,7 @@ impl Tables {
             }
             ServerTable::Sets => {
                 let now = Instant::now();
-                let sets = state.sets.all(now).into_iter();
+                let sets = state.sets.shown_to(caller, now).into_iter();
                 let seen = sets.filter(|(_, set, _)| match set.scope.table.as_str() {
                     "" => true,
                     table => caller.may_see(table),

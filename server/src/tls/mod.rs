@@ -4,6 +4,7 @@
 //! those that they began with. Whoever speaks without TLS to a door that has it is told so, and the other way round.
 
 mod issue;
+mod nodes;
 mod peers;
 mod stream;
 
@@ -23,6 +24,7 @@ use rustls::{
 use crate::reload::Reload;
 
 pub use issue::Authority;
+use nodes::NodeVerifier;
 pub(crate) use peers::{Certificate, Peers, Way};
 #[cfg(feature = "sql")]
 pub(crate) use stream::begin;
@@ -60,7 +62,8 @@ impl Files {
     }
 
     /// What a door answers with. With a `ca`, clients show a certificate that it has signed.
-    fn server(&self) -> Result<ServerConfig, String> {
+    /// Where the door is that of nodes, others have none that is a server's certificate as well.
+    fn server(&self, is_of_nodes: bool) -> Result<ServerConfig, String> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -68,8 +71,13 @@ impl Files {
         let builder = match self.roots()? {
             None => builder.with_no_client_auth(),
             Some(roots) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-                builder.with_client_cert_verifier(verifier.map_err(|e| e.to_string())?)
+                let signed =
+                    WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
+                let signed = signed.build().map_err(|e| e.to_string())?;
+                builder.with_client_cert_verifier(match is_of_nodes {
+                    true => Arc::new(NodeVerifier::new(signed, roots, provider)),
+                    false => signed,
+                })
             }
         };
         builder.with_single_cert(self.chain()?, self.private_key()?).map_err(|e| named(&self.cert, &e))
@@ -111,7 +119,7 @@ struct Configs {
 
 impl Configs {
     fn new(files: &Files) -> Result<Self, String> {
-        let config = files.server()?;
+        let config = files.server(false)?;
         let of = |door: Door| {
             let mut config = config.clone();
             config.alpn_protocols = vec![door.protocol().to_vec()];

@@ -78,7 +78,7 @@ impl Way {
 
 fn configs(files: &Files) -> Result<(Arc<ServerConfig>, Arc<ClientConfig>), String> {
     let alpn = vec![b"h2".to_vec()];
-    let mut server = files.server()?;
+    let mut server = files.server(true)?;
     server.alpn_protocols.clone_from(&alpn);
     let roots = files.roots()?.ok_or("peer_ca: it says whose certificates are believed")?;
     let mut client = ClientConfig::builder_with_provider(provider())

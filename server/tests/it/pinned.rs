@@ -104,6 +104,30 @@ async fn a_kept_set_of_rows_is_of_use_as_long_as_it_is_kept() {
     assert_eq!(total.rows, 1);
 }
 
+/// Columns come and go meanwhile.
+#[cfg(feature = "sql")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_columns_is_no_end_of_a_kept_set() {
+    let store = TempDir::new().unwrap();
+    let server = Server::with(|config| {
+        store.path().to_str().unwrap().clone_into(&mut config.store);
+        config.keep_versions = SHORT;
+    })
+    .await;
+    let client = &server.client;
+    client.create_table("t", &rows(0, 0).schema()).await.unwrap();
+    client.write_all("t", &[rows(0, 1000)]).await.unwrap();
+    let before = kept(client, 77, Duration::from_secs(600)).await;
+    client.sql("ALTER TABLE t ADD COLUMN more BIGINT").collect().await.unwrap();
+    let after = kept(client, 78, Duration::from_secs(600)).await;
+    client.sql("ALTER TABLE t DROP COLUMN more").collect().await.unwrap();
+    tokio::time::sleep(4 * SHORT).await;
+    client.sql("ALTER TABLE t ADD COLUMN more BIGINT").collect().await.unwrap();
+    for (handle, _, rows) in [before, after] {
+        assert_eq!(selected(client, &handle).await.unwrap(), rows);
+    }
+}
+
 #[tokio::test]
 async fn in_memory_too_and_no_more_than_there_may_be() {
     let server = Server::start().await;

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arrow_array::{cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, ErrorReason};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
+use basalt_client::{Client, ErrorReason, WriteOptions};
 use basalt_storage::{CatalogLog, Change, Operation, Store};
 use tempfile::TempDir;
 use tokio::{task::JoinSet, time::sleep};
@@ -143,4 +143,63 @@ async fn a_table_that_was_left_closed_is_written_to_again() {
     let (inserted, ()) = tokio::join!(client.sql("INSERT INTO t (a) VALUES (4)").collect(), replaces);
     inserted.unwrap();
     assert_eq!(number(client, "SELECT sum(a) FROM t").await, 4);
+}
+
+/// Who writes to a table whose place others take all the time is never told that there is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_replaced_is_there_all_the_time() {
+    let folder = TempDir::new().unwrap();
+    for store in ["memory:", folder.path().to_str().unwrap()] {
+        let server = over(store).await;
+        server.client.sql("CREATE TABLE t AS SELECT 1 AS a").collect().await.unwrap();
+        let ends = Arc::<AtomicBool>::default();
+        let mut writers = JoinSet::new();
+        for sql in ["INSERT INTO t VALUES (2)", "DELETE FROM t WHERE a = 2", "UPDATE t SET a = 2 WHERE a = 1"]
+        {
+            let (client, ends) = (server.client.clone(), Arc::clone(&ends));
+            writers.spawn(async move {
+                let mut done = 0;
+                while !ends.load(Ordering::Acquire) {
+                    match client.sql(sql).collect().await {
+                        Ok(_) => done += 1,
+                        Err(error) => {
+                            assert_eq!(error.reason(), ErrorReason::WriteConflict, "{sql}: {error}")
+                        }
+                    }
+                }
+                done
+            });
+        }
+        for _ in 0..60 {
+            server.client.sql("CREATE OR REPLACE TABLE t AS SELECT 1 AS a").collect().await.unwrap();
+        }
+        ends.store(true, Ordering::Release);
+        for done in writers.join_all().await {
+            assert!(done > 0);
+        }
+    }
+}
+
+/// A load that is tried again is known also where a table has taken the place of the one that it was made to.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_its_place_knows_its_writes() {
+    let folder = TempDir::new().unwrap();
+    for store in ["memory:", folder.path().to_str().unwrap()] {
+        let server = over(store).await;
+        let client = &server.client;
+        client.sql("CREATE TABLE t (a BIGINT)").collect().await.unwrap();
+        let load = async || {
+            let mut writer = client.write("t", WriteOptions::new().request_id("once")).await.unwrap();
+            let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+            let rows = RecordBatch::try_from_iter_with_nullable([("a", values, true)]).unwrap();
+            writer.send(&rows).await.unwrap();
+            writer.commit().await.unwrap().replayed
+        };
+        assert!(!load().await && load().await);
+        client.sql("CREATE OR REPLACE TABLE t AS SELECT a FROM t").collect().await.unwrap();
+        assert!(load().await, "{store}");
+        client.sql("CREATE OR REPLACE TABLE t AS SELECT a FROM t").collect().await.unwrap();
+        assert!(load().await, "{store}");
+        assert_eq!(number(client, "SELECT count(*) FROM t").await, 3);
+    }
 }

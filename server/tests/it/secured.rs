@@ -206,6 +206,24 @@ async fn a_role_ends_where_the_next_begins_and_a_pattern_where_it_does_not_match
     let with = |client: &Client| client.query("sales_eu").filter(col("a").in_keys(&keys));
     refused(with(&reader).collect().await, "PERMISSION_DENIED");
     with(&admin).collect().await.unwrap();
+    // Those alone are shown a set, and drop it, who keep it. Its handle is enough to use it.
+    let rows = writer.query("sales_eu").filter(col("a").gt(1)).select_rows().await.unwrap();
+    let kept = writer.put_set(&rows, Duration::from_secs(60)).await.unwrap();
+    let handle = kept.kept.unwrap().handle;
+    reader.get_set(handle).await.unwrap();
+    assert!(!reader.delete_set(handle).await.unwrap());
+    if cfg!(feature = "sql") {
+        for (client, shown) in [(&reader, 0), (&writer, 1), (&admin, 3)] {
+            let sets = client.sql("SELECT handle FROM system.sets").collect().await.unwrap();
+            assert_eq!(sets.batches.iter().map(RecordBatch::num_rows).sum::<usize>(), shown);
+        }
+    }
+    reader.put_set(&rows, Duration::from_secs(60)).await.unwrap();
+    assert!(writer.delete_set(handle).await.unwrap());
+    assert!(!writer.delete_set(handle).await.unwrap());
+    writer.get_set(handle).await.unwrap();
+    assert!(admin.delete_set(handle).await.unwrap());
+    assert!(reader.get_set(handle).await.is_err());
     // Not even an admin reaches what the server was not told of.
     refused(admin.attach_table("sales_x", "/").await, "PERMISSION_DENIED");
     admin.drop_table("sales_new").await.unwrap();
