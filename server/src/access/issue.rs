@@ -39,19 +39,12 @@ impl Issued {
         for tables in tables {
             tables.parse::<Tables>().map_err(Error::Config)?;
         }
-        let mut chance = [0; 48];
-        SystemRandom::new()
-            .fill(&mut chance)
-            .map_err(|_| Error::Start("the system gives no random numbers".to_owned()))?;
+        let chance = chance::<48>()?;
         let (bits, salt) = chance.split_at(32);
         let mut first = [0; 16];
         first.copy_from_slice(salt);
         let secret = format!("{PREFIX}{}", BASE64.encode(bits));
-        let mut sha256 = String::new();
-        for byte in Sha256::digest(&secret) {
-            // A string takes everything.
-            let _ = write!(sha256, "{byte:02x}");
-        }
+        let sha256 = hex(&Sha256::digest(&secret));
         let scram = Verifier::new(&secret, first, limits::SCRAM_ITERATIONS);
         let tables: Vec<String> = tables.iter().map(|tables| format!("{tables:?}")).collect();
         let Allowance { requests, memory, bytes_per_second } = allowance;
@@ -80,12 +73,20 @@ impl Issued {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read?,
         };
-        super::keys::check(&format!("{before}\n{}", self.entry))
+        let has_secret = super::keys::check(&format!("{before}\n{}", self.entry))
             .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
         // Whoever reads it meanwhile has the file before or the file behind.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut file =
             tempfile::Builder::new().prefix(".keys").tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        if !has_secret {
+            let secret = hex(&chance::<32>()?);
+            writeln!(
+                file,
+                "# What users are asked by that are none, so that nobody finds out which there are."
+            )?;
+            writeln!(file, "scram_secret = \"{secret}\"\n")?;
+        }
         file.write_all(before.as_bytes())?;
         file.write_all(self.entry.as_bytes())?;
         file.as_file().sync_all()?;
@@ -108,6 +109,22 @@ impl Issued {
     }
 }
 
+fn chance<const N: usize>() -> Result<[u8; N], Error> {
+    let mut chance = [0; N];
+    let filled = SystemRandom::new().fill(&mut chance);
+    filled.map_err(|_| Error::Start("the system gives no random numbers".to_owned()))?;
+    Ok(chance)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        // A string takes everything.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +144,10 @@ mod tests {
         second.add_to(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let keys = Keys::open(&path, [0; 32]).unwrap();
+        // Wherever the file is open, users that are none are the same.
+        let other = Keys::open(&path, [1; 32]).unwrap();
+        assert_eq!(keys.of_name("nobody").1, other.of_name("nobody").1);
+        assert_eq!(std::fs::read_to_string(&path).unwrap().matches("scram_secret").count(), 1);
         for (issued, name) in [(&first, "first"), (&second, "second")] {
             assert_eq!(keys.of_secret(issued.secret.as_bytes()).unwrap().name, name);
         }

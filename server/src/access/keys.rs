@@ -36,8 +36,18 @@ pub(crate) struct Key {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// What users that are none are asked by, in hexadecimal digits: the same at all servers that have the file, and after a
+    /// start, as with users that are there.
+    scram_secret: Option<String>,
     #[serde(default)]
     key: Vec<Entry>,
+}
+
+/// What the file has.
+#[derive(Debug)]
+struct Parsed {
+    secret: Option<[u8; 32]>,
+    keys: Arc<[Arc<Key>]>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +72,7 @@ struct Entry {
 pub(crate) struct Keys {
     path: PathBuf,
     keys: RwLock<Arc<[Arc<Key>]>>,
-    /// For verifiers of nobody.
+    /// For verifiers of nobody, as it was at the start.
     secret: [u8; 32],
 }
 
@@ -73,10 +83,12 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Reads the file. `secret` is one that nobody guesses.
+    /// Reads the file. `secret` is one that nobody guesses, for a file without.
     pub(crate) fn open(path: &Path, secret: [u8; 32]) -> Result<Self, String> {
-        let keys = read(path)?;
-        Ok(Self { path: path.to_owned(), keys: RwLock::new(keys), secret })
+        let read = read(path)?;
+        // Default: one that an earlier version has made, which knew none.
+        let secret = read.secret.unwrap_or(secret);
+        Ok(Self { path: path.to_owned(), keys: RwLock::new(read.keys), secret })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -89,7 +101,7 @@ impl Keys {
         let before = self.all();
         // Default: a key that is new is its own.
         let same = |key: &Arc<Key>| Arc::clone(before.iter().find(|known| *known == key).unwrap_or(key));
-        let keys: Arc<[Arc<Key>]> = read(&self.path)?.iter().map(same).collect();
+        let keys: Arc<[Arc<Key>]> = read(&self.path)?.keys.iter().map(same).collect();
         let n = keys.len();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(n)
@@ -140,7 +152,7 @@ impl Keys {
     }
 }
 
-fn read(path: &Path) -> Result<Arc<[Arc<Key>]>, String> {
+fn read(path: &Path) -> Result<Parsed, String> {
     let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
     let length = fs::metadata(path).map_err(|e| wrong(&e))?.len();
     if length > limits::KEYS_FILE_BYTES {
@@ -150,10 +162,12 @@ fn read(path: &Path) -> Result<Arc<[Arc<Key>]>, String> {
     parse(&text).map_err(|e| wrong(&e))
 }
 
-fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
+fn parse(text: &str) -> Result<Parsed, String> {
     let source = config::File::from_str(text, config::FileFormat::Toml);
     let built = config::Config::builder().add_source(source).build();
     let file: File = built.and_then(config::Config::try_deserialize).map_err(|e| e.to_string())?;
+    let digits = |text: &String| from_hex(text).ok_or("scram_secret: it is 64 hexadecimal digits");
+    let secret = file.scram_secret.as_ref().map(digits).transpose()?;
     let mut keys: Vec<Arc<Key>> = Vec::with_capacity(file.key.len());
     for Entry { name, role, tables, requests, memory, bytes_per_second, sha256, scram } in file.key {
         check_name(&name)?;
@@ -179,12 +193,12 @@ fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
             (Grant { role, tables }, Quota::new(&name, Allowance { requests, memory, bytes_per_second }));
         keys.push(Arc::new(Key { grant, quota, digest, verifier, name }));
     }
-    Ok(keys.into())
+    Ok(Parsed { secret, keys: keys.into() })
 }
 
-/// That a text is a file of keys.
-pub(super) fn check(text: &str) -> Result<(), String> {
-    parse(text).map(drop)
+/// That a text is a file of keys; whether it has a secret for SCRAM.
+pub(super) fn check(text: &str) -> Result<bool, String> {
+    parse(text).map(|parsed| parsed.secret.is_some())
 }
 
 /// Names stand in log lines and are users of PostgreSQL's clients.
@@ -215,7 +229,7 @@ mod tests {
     use crate::access::issue::Issued;
 
     fn keys(text: &str) -> Keys {
-        Keys { path: PathBuf::new(), keys: RwLock::new(parse(text).unwrap()), secret: [9; 32] }
+        Keys { path: PathBuf::new(), keys: RwLock::new(parse(text).unwrap().keys), secret: [9; 32] }
     }
 
     fn known(keys: &Keys, name: &str) -> Key {
@@ -279,6 +293,6 @@ mod tests {
             let error = parse(&text).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
-        assert_eq!(parse("").unwrap().len(), 0);
+        assert_eq!(parse("").unwrap().keys.len(), 0);
     }
 }

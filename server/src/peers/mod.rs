@@ -29,7 +29,7 @@ mod serve;
 mod status;
 mod tasks;
 
-pub(crate) use queries::{cancel, running};
+pub(crate) use queries::{cancel, node_for, running};
 use serve::{Pieces, Running};
 pub(crate) use status::overview;
 #[cfg(feature = "sql")]

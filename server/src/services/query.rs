@@ -247,6 +247,7 @@ impl Query {
         let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((query.table.as_str(), query.version), [&query.filter, &query.having]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
+        let caller = call.caller().clone();
         let explain = move |state: &State, control: &Control| {
             let started = Instant::now();
             panics::wanted("explain", pinned.table.name());
@@ -272,7 +273,9 @@ impl Query {
             };
             let explanation = elsewhere(&reach, &pinned, &plan, control)?;
             let told = told(Explanation { statistics, ..explanation });
-            Ok(explained(told, coordinator.into_hops()))
+            let mut whole = explained(told, coordinator.into_hops());
+            whole.hops.iter_mut().for_each(|hop| hop.node = peers::node_for(state, &caller, &hop.node));
+            Ok(whole)
         };
         coordinate(&self.0, deadline, control, explain).await
     }

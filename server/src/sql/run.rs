@@ -15,6 +15,7 @@ use crate::{
     cpu::{MayWait, on_own_thread_as},
     limits,
     panics::{self, caught},
+    peers,
     plan_summary::Scanned,
     status::{RequestError, Result},
     trace::Entered,
@@ -98,7 +99,10 @@ fn answer(
             entry.scanned(table.pinned.table.name(), scanned);
         }
         // A server without a cluster has no name.
-        done_by.into_iter().filter(|hop| !hop.node.is_empty()).for_each(|done| hops.add(hop(done)));
+        for done in done_by.into_iter().filter(|hop| !hop.node.is_empty()) {
+            let node = peers::node_for(&table.state, &table.asker.caller, &done.node).into();
+            hops.add(hop(coordinator::Hop { node, ..done }));
+        }
         Ok(statistics)
     });
     // An error says that nobody waits for it.

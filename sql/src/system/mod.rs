@@ -94,12 +94,10 @@ impl Numbers {
             [schema, name] if schema == SCHEMA => name.clone(),
             parts => parts.join("."),
         };
-        let own = self.by_name.get(&plain).copied();
-        let own = own.or_else(|| self.by_name.get(&plain.to_lowercase()).copied());
-        own.or_else(|| {
-            let table = tables::find(&plain).or_else(|| tables::find(&format!("pg_catalog.{plain}")))?;
-            Some(table.number)
-        })
+        let catalog = (parts.len() == 1).then(|| tables::find(&format!("pg_catalog.{plain}"))).flatten();
+        let table = catalog.or_else(|| tables::find(&plain)).map(|table| table.number);
+        let own = || self.by_name.get(&plain).or_else(|| self.by_name.get(&plain.to_lowercase())).copied();
+        table.or_else(own)
     }
 
     pub(crate) fn name(&self, number: i64) -> Option<&str> {

@@ -155,9 +155,8 @@ impl VisitorMut for Rewrite<'_> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else {
             return ControlFlow::Continue(());
         };
-        let is_own = |plain: &str| self.known.iter().any(|known| known == plain);
-        let is_users = words(name).is_some_and(|words| matches!(words.as_slice(), [plain] if is_own(plain)));
-        if let Some(table) = virtual_table(name).filter(|_| !is_users) {
+        // As PostgreSQL looks there first: a table of somebody's, of the same name, is read with its schema alone.
+        if let Some(table) = virtual_table(name) {
             let named = |name: &str| Ident::with_quote('"', name);
             let whole = named(table.name);
             if alias.is_none() {
@@ -484,7 +483,7 @@ mod tests {
 
     fn rewritten(sql: &str) -> String {
         let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        rewrite(&mut statements[0], &["flights".to_owned(), "pg_own".to_owned()]).unwrap();
+        rewrite(&mut statements[0], &["flights", "pg_own", "pg_class"].map(str::to_owned)).unwrap();
         statements[0].to_string()
     }
 
@@ -498,6 +497,7 @@ mod tests {
         ] {
             assert_eq!(rewritten(sql), sql);
         }
+        assert_eq!(rewritten("SELECT a FROM public.pg_class"), "SELECT a FROM pg_class");
     }
 
     #[test]

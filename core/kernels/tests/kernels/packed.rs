@@ -116,7 +116,7 @@ fn check(table: &Kernels, width: u32, words_: &[u64], start: usize, codes: &[u64
 #[test]
 fn every_width_and_length_matches_row_by_row() {
     for width in (1..=64).step_by(step(21)) {
-        for rows in lengths().filter(|&rows| rows <= 1024) {
+        for rows in lengths().step_by(step(2)).filter(|&rows| rows <= 1024) {
             let mut random = Random::new(u64::from(width) << 32 | rows as u64);
             let codes = codes(width, rows, &mut random);
             let words = pack(width, &codes);

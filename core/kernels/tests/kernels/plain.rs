@@ -6,7 +6,7 @@ use basalt_kernels::{Integer, Kernels};
 
 use crate::{
     naive,
-    rows::{Number, Random, for_tables, lengths, masks, numbers, property, words},
+    rows::{Number, Random, for_tables, lengths, masks, numbers, property, step, words},
 };
 
 /// Asserts that two values are the same, NaN and the sign of zero included.
@@ -58,11 +58,11 @@ fn check_sums<T: Number + Integer + Into<i128>>(table: &Kernels, values: &[T], m
 
 /// Constants to compare with: the edges and some of the values.
 fn constants<T: Number>(values: &[T]) -> Vec<T> {
-    T::EDGES.iter().chain(values.iter().step_by(1 + values.len() / 4)).copied().collect()
+    T::EDGES.iter().chain(values.iter().step_by(1 + values.len() / 4)).step_by(step(6)).copied().collect()
 }
 
 fn edges<T: Number>(sums: impl Fn(&Kernels, &[T], &[Vec<u64>])) {
-    for rows in lengths() {
+    for rows in lengths().step_by(step(2)) {
         let mut random = Random::new(rows as u64);
         let values = numbers::<T>(rows + 3, &mut random);
         let masks = masks(rows, &mut random);
@@ -75,9 +75,9 @@ fn edges<T: Number>(sums: impl Fn(&Kernels, &[T], &[Vec<u64>])) {
             }
         });
     }
-    for &edge in T::EDGES {
+    for &edge in T::EDGES.iter().step_by(step(6)) {
         let mut random = Random::new(7);
-        let values = vec![edge; 700];
+        let values = vec![edge; 700 / step(7)];
         let masks = masks(values.len(), &mut random);
         for_tables(|table| {
             check_folds(table, &values, &masks);
