@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
-    access::{Access, Action, Caller, Object, Roots},
+    access::{Access, Action, Caller, Object},
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -50,8 +50,6 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) request_log: Arc<RequestLog>,
     pub(crate) access: Access,
-    /// What tables may be attached.
-    pub(crate) attach_roots: Roots,
     /// What the doors of clients are encrypted with; `None`: they are not.
     pub(crate) tls: Option<Arc<tls::Server>>,
     /// The same between nodes.
@@ -142,7 +140,6 @@ impl State {
             metrics,
             request_log,
             access: config.access(&*environment)?,
-            attach_roots: Roots::new(&config.attach_roots)?,
             tls: config.tls()?,
             peer_tls,
             reload: Arc::default(),

@@ -251,7 +251,9 @@ impl From<StorageError> for RequestError {
             _ => ErrorReason::StoreUnavailable,
         };
         // Every look at the store, once a second for each table, may come to the same.
-        if reason == ErrorReason::StoreUnavailable && TOLD.is_due(&error.to_string()) {
+        let is_logged = matches!(reason, ErrorReason::StoreUnavailable | ErrorReason::OutcomeUnknown)
+            || matches!(error, StorageError::Limit { .. });
+        if is_logged && TOLD.is_due(&error.to_string()) {
             tracing::error!(%error, "the store failed");
         }
         let fault = match &error {
@@ -259,7 +261,8 @@ impl From<StorageError> for RequestError {
             StorageError::Corrupt { .. } => Some(Fault::Damage),
             error => error.is_outage().then_some(Fault::Outage),
         };
-        Self { fault, ..Self::new(reason, error.to_string()) }
+        // Where the store is stands in the log alone: whoever reads a table need not know.
+        Self { fault, ..Self::new(reason, error.without_places()) }
     }
 }
 

@@ -34,6 +34,7 @@ mod dropped;
 mod environment;
 mod error;
 mod limits;
+mod links;
 mod log;
 mod pins;
 mod places;

@@ -26,6 +26,7 @@ use crate::{
     environment::{self, Environment, Panicked, Process},
     error::{Result, StorageError},
     limits::{CONCURRENT_REQUESTS, LOGGED_DELETIONS},
+    links,
 };
 
 /// A folder of an object store; a clone is the same folder.
@@ -37,6 +38,8 @@ pub struct Store {
     url: String,
     /// The folder, where it is one of this machine.
     local: Option<PathBuf>,
+    /// The folder that no link leads a read out of, where that is asked: the table of another writer.
+    within: Option<PathBuf>,
     environment: Arc<dyn Environment>,
 }
 
@@ -69,7 +72,8 @@ impl Store {
         }
     }
 
-    /// Opens a store that is there: like [`open`](Self::open), but no directory is made.
+    /// Opens a store that is there, and may be another writer's: like [`open`](Self::open), but no directory is made, and of
+    /// a local one nothing is read that is elsewhere, behind symbolic links.
     ///
     /// # Errors
     /// [`StorageError::Address`].
@@ -85,7 +89,11 @@ impl Store {
         match Scheme::of(url)? {
             Scheme::Memory => Err(address(url, "there is nothing in a new one")),
             Scheme::S3 => Self::bucket(environment, url),
-            Scheme::Directory(path) => Self::directory(environment, url, path),
+            Scheme::Directory(path) => {
+                let mut store = Self::directory(environment, url, path)?;
+                store.within.clone_from(&store.local);
+                Ok(store)
+            }
         }
     }
 
@@ -101,7 +109,7 @@ impl Store {
     }
 
     fn new(environment: Arc<dyn Environment>, objects: Arc<dyn ObjectStore>, url: String) -> Self {
-        Self { objects, root: Path::default(), url, local: None, environment }
+        Self { objects, root: Path::default(), url, local: None, within: None, environment }
     }
 
     /// Where it is asked for time, ids and threads.
@@ -163,7 +171,7 @@ impl Store {
         let url = format!("{}/{folder}", self.url);
         let local = self.local.as_ref().map(|local| local.join(folder));
         let (objects, environment) = (Arc::clone(&self.objects), Arc::clone(&self.environment));
-        Ok(Self { objects, root, url, local, environment })
+        Ok(Self { objects, root, url, local, within: self.within.clone(), environment })
     }
 
     /// Its address, for people: the URL, or the directory.
@@ -192,8 +200,26 @@ impl Store {
         StorageError::Store { path: format!("{}/{path}", self.url), source }
     }
 
+    fn io_error(&self, path: &str, error: std::io::Error) -> StorageError {
+        self.error(path, Error::Generic { store: "LocalFileSystem", source: Box::new(error) })
+    }
+
+    /// Fails where links lead from a name to outside of the folder that is not to be left. Every read asks it first, and again
+    /// each time: what was a file may be a link by then.
+    async fn check_links(&self, path: &str) -> Result<()> {
+        let (Some(within), Some(local)) = (self.within.clone(), &self.local) else { return Ok(()) };
+        let file = local.join(path);
+        let asked = self.run(move || links::is_within(&within, &file)).await;
+        match asked.unwrap_or_else(|e| Err(std::io::Error::other(e))) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StorageError::corrupt(format!("{}/{path}", self.url), links::OUTSIDE)),
+            Err(e) => Err(self.io_error(path, e)),
+        }
+    }
+
     /// A whole file of at most `limit` bytes; `None` when there is none.
     pub(crate) async fn get(&self, path: &str, limit: u64) -> Result<Option<Bytes>> {
+        self.check_links(path).await?;
         match self.objects.get(&self.place(path)?).await {
             Ok(found) if found.meta.size > limit => Err(self.too_large(path, found.meta.size, limit)),
             Ok(found) => found.bytes().await.map(Some).map_err(|e| self.error(path, e)),
@@ -204,6 +230,7 @@ impl Store {
 
     /// What the store says of a file without reading it; `None` when there is none.
     pub(crate) async fn mark(&self, path: &str) -> Result<Option<Mark>> {
+        self.check_links(path).await?;
         match self.objects.head(&self.place(path)?).await {
             Ok(ObjectMeta { size, last_modified, e_tag, .. }) => {
                 Ok(Some(Mark { size, modified: last_modified.into(), e_tag }))
@@ -219,6 +246,7 @@ impl Store {
 
     /// A file without its bytes; `None` when there is none.
     pub(crate) async fn head(&self, path: &str) -> Result<Option<Listed>> {
+        self.check_links(path).await?;
         match self.objects.head(&self.place(path)?).await {
             Ok(meta) => self.listed(meta).map(Some),
             Err(Error::NotFound { .. }) => Ok(None),
@@ -239,7 +267,7 @@ impl Store {
             file.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
         };
         let synced = self.run(sync).await.unwrap_or_else(|e| Err(std::io::Error::other(e)));
-        synced.map_err(|e| self.error(path, Error::Generic { store: "LocalFileSystem", source: Box::new(e) }))
+        synced.map_err(|e| self.io_error(path, e))
     }
 
     /// A file that has to be there.
@@ -254,6 +282,7 @@ impl Store {
     /// The last `bytes` of a file (all of a shorter one), and its size.
     pub(crate) async fn get_end(&self, path: &str, bytes: u64) -> Result<(Bytes, u64)> {
         let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
+        self.check_links(path).await?;
         match self.objects.get_opts(&self.place(path)?, options).await {
             Ok(found) => {
                 let size = found.meta.size;
@@ -266,6 +295,7 @@ impl Store {
 
     /// Ranges of a file, in their order.
     pub(crate) async fn get_ranges(&self, path: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.check_links(path).await?;
         match self.objects.get_ranges(&self.place(path)?, ranges).await {
             Ok(found) => Ok(found),
             Err(Error::NotFound { .. }) => Err(self.missing(path)),
@@ -290,6 +320,10 @@ impl Store {
 
     /// Every file below a folder whose path is greater than `after`, by path from this store's root.
     pub(crate) async fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<Listed>> {
+        self.check_links(folder).await?;
+        if let Some(top) = self.local.clone().filter(|_| self.within.is_some()) {
+            return self.list_within(top, folder, after).await;
+        }
         let prefix = self.place(folder)?;
         let listing = match after {
             Some(after) => self.objects.list_with_offset(Some(&prefix), &self.place(after)?),
@@ -304,6 +338,22 @@ impl Store {
         Ok(files)
     }
 
+    /// The same of a folder that is not to be left.
+    async fn list_within(&self, top: PathBuf, folder: &str, after: Option<&str>) -> Result<Vec<Listed>> {
+        let asked = folder.to_owned();
+        let found = self.run(move || links::files(&top, &asked)).await;
+        let found = found.unwrap_or_else(|e| Err(std::io::Error::other(e)));
+        let seen = self.environment.wall();
+        let listed = |file: links::Found| {
+            let links::Found { path, size, modified } = file;
+            after.is_none_or(|after| path.as_str() > after).then_some(Listed { path, size, modified, seen })
+        };
+        let mut files: Vec<_> =
+            found.map_err(|e| self.io_error(folder, e))?.into_iter().filter_map(listed).collect();
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
     fn listed(&self, meta: ObjectMeta) -> Result<Listed> {
         let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
         let (size, modified) = (meta.size, meta.last_modified.into());
@@ -312,6 +362,7 @@ impl Store {
 
     /// The folders right below a folder, from this store's root.
     pub(crate) async fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.check_links(folder).await?;
         let prefix = self.place(folder)?;
         let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
         match self.objects.list_with_delimiter(Some(&prefix)).await {

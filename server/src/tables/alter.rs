@@ -76,8 +76,10 @@ impl Tables {
             Err(CommitError::Conflict(_)) => Err(other_columns(&stored.table)),
             Err(CommitError::Storage(error)) => Err(error.into()),
             Err(CommitError::Unknown(error)) => {
+                tracing::error!(table = stored.table.name(), %error, "whether columns were changed is not known");
+                let why = error.without_places();
                 let message =
-                    format!("whether the columns were changed is not known: {error}; look at the table");
+                    format!("whether the columns were changed is not known: {why}; look at the table");
                 Err(RequestError::new(ErrorReason::OutcomeUnknown, message))
             }
         }

@@ -14,10 +14,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{CatalogState, Created, StorageError, TableEntry};
 use tokio::sync::watch;
 
-use super::{
-    Durable, Tables,
-    unreadable::{cannot_load, cannot_open},
-};
+use super::{Durable, Tables, unreadable::cannot_load};
 use crate::{moment::Moment, panics::caught_async, status::RequestError};
 
 /// See the module.
@@ -241,7 +238,7 @@ impl Tables {
     /// Loads a table of the catalog.
     pub(super) async fn open_table(&self, durable: &Durable, entry: &TableEntry) -> Result<(), RequestError> {
         let open = async {
-            let (log, state) = durable.log.open(entry).await.map_err(|error| cannot_open(entry, error))?;
+            let (log, state) = self.open_log(durable, entry).await?;
             self.add(durable, entry, log, state).await.map_err(|error| cannot_load(entry, error))
         };
         caught_async(open).await.map(|_| ())

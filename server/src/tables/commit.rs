@@ -380,8 +380,9 @@ impl Stored {
                 Err(CommitError::Unknown(error)) => {
                     tracing::error!(table = self.table.name(), %error, "whether a version was written is not known");
                     let message = format!(
-                        "whether the change was made is not known: {error}. The same write with the same request_id \
-                         tells, and writes nothing twice; without one, look at the table before you write it again"
+                        "whether the change was made is not known: {}. The same write with the same request_id tells, and \
+                         writes nothing twice; without one, look at the table before you write it again",
+                        error.without_places()
                     );
                     return Err(RequestError::new(ErrorReason::OutcomeUnknown, message));
                 }

@@ -24,7 +24,7 @@ use tokio::{
 use super::{
     Durable, Tables, commit,
     stored::{Progress, Stored},
-    unreadable::{cannot_load, cannot_open},
+    unreadable::cannot_load,
 };
 use crate::{Error, cpu::Cpu, limits, status::RequestError};
 
@@ -161,11 +161,11 @@ impl Tables {
         let mut found = Vec::new();
         let mut all = 0;
         for entry in catalog.tables().values() {
-            let (log, state) = match durable.log.open(entry).await {
+            let (log, state) = match self.open_log(durable, entry).await {
                 Ok(opened) => opened,
                 // The others can be served without it.
                 Err(error) => {
-                    self.note_left_out(durable, entry, &cannot_open(entry, error));
+                    self.note_left_out(durable, entry, &error);
                     continue;
                 }
             };

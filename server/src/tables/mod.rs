@@ -5,6 +5,7 @@
 
 #[cfg(feature = "sql")]
 mod alter;
+mod attach;
 mod background;
 mod catalog;
 mod closed;
@@ -75,6 +76,7 @@ pub(crate) use writing::{Writing, writing_bytes};
 
 use crate::{
     Config, Error,
+    access::Roots,
     cache::{Counts, FragmentCache, Purpose, Told},
     class::Class,
     cpu::Cpu,
@@ -158,6 +160,8 @@ struct Shared {
     files: Semaphore,
     commit_delay: Duration,
     keep: Duration,
+    /// Where tables of other writers may be.
+    roots: Roots,
     /// A table has another retention: what it hides is freed soon.
     expire_now: Notify,
 }
@@ -243,6 +247,8 @@ impl Tables {
             }
         };
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
+        // The store's folder is there by now.
+        let roots = Roots::new(&config.attach_roots, &config.store, config.secrets.as_deref())?;
         let files = Semaphore::new(limits::FILE_WRITES);
         let expire_now = Notify::new();
         let elastic = config.elastic.of(memory.limit());
@@ -274,6 +280,7 @@ impl Tables {
             files,
             commit_delay,
             keep,
+            roots,
             expire_now,
         };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
@@ -344,35 +351,6 @@ impl Tables {
         let table = self.take_in_own(durable, created).await?;
         self.shared.peers().catalog_changed(version).await;
         Ok(table)
-    }
-
-    /// Attaches the table of another writer, which is read only, by its address.
-    pub(crate) async fn attach(&self, name: &str, url: &str) -> Result<Arc<Table>, RequestError> {
-        let Some(durable) = &self.durable else {
-            let message =
-                "a server that keeps its tables in memory alone attaches none; start it with a store";
-            return Err(RequestError::new(ErrorReason::InvalidStore, message));
-        };
-        let found = durable.log.look_at(&durable.state(), name, url).await;
-        let found = found.map_err(|e| unreadable::cannot_attach(e.into()).at("url"))?;
-        let attached = durable.log.attach(&durable.state(), name, found).await;
-        let created = self.or_refused(durable, attached).await.map_err(|e| e.at("url"))?;
-        let (version, entry) = (created.catalog.version(), created.entry.clone());
-        let added = self.take_in_own(durable, created).await.map_err(|error| match error.is_of_store() {
-            true => unreadable::cannot_attach(error).at("url"),
-            false => error,
-        });
-        match &added {
-            Ok(_) => self.shared.peers().catalog_changed(version).await,
-            // What cannot be loaded is not attached.
-            Err(_) if durable.has(entry.number()) => {
-                if let Ok(next) = durable.log.remove(&durable.state(), name).await {
-                    self.take_in(durable, next, None);
-                }
-            }
-            Err(_) => {}
-        }
-        added
     }
 
     /// Removes a table; queries that run go on with their snapshot. One that this node could not load has none.

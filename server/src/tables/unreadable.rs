@@ -17,7 +17,10 @@ use basalt_storage::{StorageError, TableEntry};
 use tokio::time::{Instant, sleep};
 
 use super::{Durable, Tables};
-use crate::{limits, panics::caught_async, status::RequestError};
+use crate::{limits, panics::caught_async, status::RequestError, told::Told};
+
+/// Errors of attached tables that the log has.
+static TOLD: Told = Told::new();
 
 /// A table that could not be loaded.
 #[derive(Clone, Debug)]
@@ -76,25 +79,28 @@ fn damaged(table: &str, error: &RequestError) -> RequestError {
     RequestError::new(ErrorReason::TableDamaged, message)
 }
 
-/// The error of requests for an attached table that cannot be read.
+/// The error of requests for an attached table that cannot be read. Where it is stands in the log alone.
 pub(super) fn unreadable(table: &str, error: StorageError) -> RequestError {
-    match &error {
-        StorageError::NoTable { path } | StorageError::Address { url: path, .. } => {
+    let (reason, message) = match &error {
+        StorageError::NoTable { .. } | StorageError::Address { .. } => {
             let message = format!(
-                "table {table:?} is gone: there is no Delta table at {path} any longer; it is served again once it is \
-                 back"
+                "table {table:?} is gone: there is no Delta table any longer where it was attached from; it is served \
+                 again once it is back"
             );
-            RequestError::new(ErrorReason::StoreUnavailable, message)
+            (ErrorReason::StoreUnavailable, message)
         }
-        StorageError::Replaced { path, why } => {
+        StorageError::Replaced { why, .. } => {
             let message = format!(
-                "table {table:?} is not what was attached: at {path}, {why}; drop it and attach it again to read what \
-                 is there now"
+                "table {table:?} is not what was attached: {why}; drop it and attach it again to read what is there now"
             );
-            RequestError::new(ErrorReason::InvalidStore, message)
+            (ErrorReason::InvalidStore, message)
         }
-        _ => newest(table, error.into()),
+        _ => return newest(table, error.into()),
+    };
+    if TOLD.is_due(&format!("{table:?}: {error}")) {
+        tracing::warn!(table, %error, "an attached table is not there");
     }
+    RequestError::new(reason, message)
 }
 
 /// The error of requests for a table whose newest version cannot be taken in. A file that is missing may come behind the
@@ -135,9 +141,11 @@ impl Tables {
         let before = left_out.get(&entry.number()).map(|before| before.pause);
         if before.is_none() {
             if entry.attached || error.is_outage() || error.is_of_memory() {
-                tracing::warn!(table, error = why, "the table cannot be read, and is left out");
+                let location = entry.location.as_str();
+                tracing::warn!(table, location, error = why, "the table cannot be read, and is left out");
             } else {
-                tracing::error!(table, error = why, "the table is damaged, and left out");
+                let location = entry.location.as_str();
+                tracing::error!(table, location, error = why, "the table is damaged, and left out");
             }
         }
         let (first, most) = limits::DAMAGED_PAUSE;

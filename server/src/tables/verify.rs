@@ -74,7 +74,10 @@ impl Tables {
         }
         let log = match &stored {
             Some(stored) => stored.log.clone(),
-            None => durable.log.table(&entry)?,
+            None => {
+                self.check_place(&entry, &entry.location)?;
+                durable.log.table(&entry)?
+            }
         };
         // The log is read as at a start: once for a table, and always where nobody has its state.
         let read = if after.is_empty() || stored.is_none() { Some(log.load().await) } else { None };

@@ -135,9 +135,11 @@ async fn deletes_replaces_and_attaches() {
 
     let tables = theirs.path().join("store/tables");
     let folder = std::fs::read_dir(tables).unwrap().next().unwrap().unwrap().path().display().to_string();
-    let told = basalt(&server, &["attach", "again", &folder]).await.unwrap();
+    let reader =
+        Server::with(|config| config.store = theirs.path().join("other").display().to_string()).await;
+    let told = basalt(&reader, &["attach", "again", &folder]).await.unwrap();
     assert!(told.starts_with("attached again at version ") && told.ends_with(": 2 rows\n"), "{told}");
-    let refused = basalt(&server, &["delete", "again", "--all"]).await.unwrap_err();
+    let refused = basalt(&reader, &["delete", "again", "--all"]).await.unwrap_err();
     assert!(refused.contains("READ_ONLY"), "{refused}");
     assert!(basalt(&server, &["delete", "t", "--all"]).await.unwrap().starts_with("deleted 2 rows"));
     assert_eq!(all().await.unwrap(), "k,v\n");

@@ -423,7 +423,7 @@ async fn another_writers_table_is_followed_and_not_written() {
     check(refused.1, Code::FailedPrecondition, "READ_ONLY", "table");
     let deletion = server.client.delete("t", col("a").eq(1)).await.unwrap_err();
     assert_eq!(deletion.reason(), ErrorReason::ReadOnly);
-    let url = ours.path().join("no").to_str().unwrap().to_owned();
+    let url = theirs.path().join("no").to_str().unwrap().to_owned();
     let nothing = server.catalog().attach_table(pb::AttachTableRequest { name: "u".into(), url }).await;
     check(nothing, Code::InvalidArgument, "INVALID_STORE", "url");
     let server = restart(server, &ours).await;

@@ -44,6 +44,7 @@ mod readme;
 mod replaced;
 mod request_ids;
 mod retention;
+mod roots;
 mod scale;
 mod secured;
 mod select;

@@ -1,6 +1,6 @@
 //! Files of a store that are not what they should be: typed errors, never a panic, never rows that are not there.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 
 use basalt_sip::Sip;
 use basalt_storage::{Change, StorageError, Store, TableLog};
@@ -229,4 +229,77 @@ async fn bytes_that_change_never_panic_and_never_change_the_number_of_rows() {
     }
     assert_eq!(read_all(&log).await.unwrap(), expected);
     assert_eq!(*log.load().await.unwrap().schema(), schema());
+}
+
+#[tokio::test]
+async fn links_do_not_lead_out_of_the_table_of_another_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let first = "_delta_log/00000000000000000000.json";
+    let read = async |name: &str| {
+        let store = Store::open_existing(at(name).to_str().unwrap()).unwrap();
+        read_all(&TableLog::new(store)).await
+    };
+    let store = Store::open(at("hidden").to_str().unwrap()).unwrap();
+    let (log, state) = TableLog::create(store, "t", &schema(), BTreeMap::new()).await.unwrap();
+    let state = append(&log, &state, [1, 2, 3]).await.state;
+    let name = state.fragments().iter().next().unwrap().file.path().to_owned();
+    assert_eq!(read("hidden").await.unwrap(), 3);
+    // The same log, and a data file of its own.
+    let copy = |to: &str| {
+        fs::create_dir_all(at(to).join("_delta_log")).unwrap();
+        for path in files(&at("hidden/_delta_log")) {
+            fs::copy(&path, at(to).join("_delta_log").join(path.file_name().unwrap())).unwrap();
+        }
+        fs::create_dir_all(at(to).join(&name).parent().unwrap()).unwrap();
+        fs::copy(at("hidden").join(&name), at(to).join(&name)).unwrap();
+    };
+    let is_refused = async |table: &str| {
+        let error = read(table).await.unwrap_err();
+        assert!(
+            matches!(&error, StorageError::Corrupt { why, .. } if why.contains("symbolic link")),
+            "{table}: {error}"
+        );
+    };
+    copy("whole");
+    assert_eq!(read("whole").await.unwrap(), 3);
+
+    copy("file");
+    fs::remove_file(at("file").join(&name)).unwrap();
+    symlink(at("hidden").join(&name), at("file").join(&name)).unwrap();
+    is_refused("file").await;
+
+    copy("entry");
+    fs::remove_file(at("entry").join(first)).unwrap();
+    symlink(at("hidden").join(first), at("entry").join(first)).unwrap();
+    is_refused("entry").await;
+
+    copy("log");
+    fs::remove_dir_all(at("log/_delta_log")).unwrap();
+    symlink("../hidden/_delta_log", at("log/_delta_log")).unwrap();
+    is_refused("log").await;
+
+    // A folder above the file that the log names.
+    let commit =
+        [format!("{PROTOCOL}\n{}", metadata("")), add("sub/x.parquet", r#","stats":"{\"numRecords\":3}""#)];
+    fs::create_dir_all(at("sub/_delta_log")).unwrap();
+    fs::write(at("sub").join(first), commit.join("\n")).unwrap();
+    fs::copy(at("hidden").join(&name), at("hidden/x.parquet")).unwrap();
+    symlink(at("hidden"), at("sub/sub")).unwrap();
+    let store = Store::open_existing(at("sub").to_str().unwrap()).unwrap();
+    let log = TableLog::new(store);
+    let state = log.load().await.unwrap();
+    let fragment = state.fragments().iter().next().unwrap();
+    let error = log.read(&state, fragment, &[0]).await.err().unwrap().to_string();
+    assert!(error.contains("sub/x.parquet") && error.contains("symbolic link"), "{error}");
+
+    // One that leads to another place of the table does no harm, nor does one that nothing names.
+    copy("inside");
+    fs::rename(at("inside").join(&name), at("inside/elsewhere")).unwrap();
+    symlink(at("inside/elsewhere"), at("inside").join(&name)).unwrap();
+    symlink("/", at("inside/_delta_log/all")).unwrap();
+    assert_eq!(read("inside").await.unwrap(), 3);
+    // The table as a whole may be one.
+    symlink(at("whole"), at("linked")).unwrap();
+    assert_eq!(read("linked").await.unwrap(), 3);
 }
