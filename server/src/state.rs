@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
-    access::{Access, Action, Caller, Object, Roots},
+    access::{Access, Action, Caller, Object, Roots, Watched},
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -182,7 +182,10 @@ impl State {
     pub(crate) fn reloaded(&self) -> Vec<Arc<dyn Reload>> {
         let server = self.tls.clone().map(|tls| tls as Arc<dyn Reload>);
         let peers = self.peer_tls.clone().map(|tls| tls as Arc<dyn Reload>);
-        let keys = self.access.keys().cloned().map(|keys| keys as Arc<dyn Reload>);
+        let keys =
+            self.access.keys().cloned().map(|keys| {
+                Arc::new(Watched { keys, queries: Arc::clone(&self.queries) }) as Arc<dyn Reload>
+            });
         [server, peers, keys].into_iter().flatten().collect()
     }
 

@@ -53,7 +53,7 @@ use crate::{
     queries::Entry,
     state::State,
     status::{RequestError, Result},
-    trace::{self, Entered},
+    trace::{self, Entered, Trace},
 };
 
 pub(crate) use copying::{Copying, Sender};
@@ -100,9 +100,23 @@ struct Asker {
     turn: Option<Arc<Turn>>,
     /// How the statement is seen among those that run.
     entry: Option<Arc<Entry>>,
+    /// The request that the statement is of: the threads of statements do not know it.
+    trace: Option<Arc<Trace>>,
 }
 
 impl Asker {
+    /// Fails where it may not do what it asks for.
+    fn authorise(&self, action: Action, object: Object<'_>) -> Result<()> {
+        let _entered = Entered::new(self.trace.clone());
+        self.caller.authorise(action, object)
+    }
+
+    /// It may do such things, but not at this path.
+    fn refused_at(&self, action: Action, path: &str) {
+        let _entered = Entered::new(self.trace.clone());
+        self.caller.refused_at(action, path);
+    }
+
     /// The class of what is done for it.
     fn class(&self) -> Class {
         self.turn.as_ref().map_or(Class::Long, |turn| turn.class())
@@ -135,6 +149,7 @@ impl Tables {
             transaction: None,
             turn: None,
             entry: None,
+            trace: reach.trace(),
         };
         let (copying, runtime, done) = (Copying::default(), Handle::current(), Arc::default());
         Self { state, reach, asker, copying, control, deadline, runtime, done }
@@ -230,7 +245,7 @@ impl Catalog for Tables {
     }
 
     async fn pin(&self, table: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn Table>> {
-        self.asker.caller.authorise(Action::Read, Object::Table(table)).map_err(carried)?;
+        self.asker.authorise(Action::Read, Object::Table(table)).map_err(carried)?;
         let transaction = self.asker.transaction.as_ref();
         let (pinned, has_rows) = match transaction.map_or(Meaning::Outside, |of| of.meaning(table)) {
             Meaning::Made(table, has_rows) => {
@@ -295,6 +310,17 @@ impl Catalog for Tables {
         self.asker.caller.may_see(table)
     }
 
+    fn not_found(&self, table: &str, writes: bool) {
+        let caller = &self.asker.caller;
+        let all = self.state.tables.names().into_iter().chain(self.state.tables.views().into_keys());
+        let mut hidden = all.filter(|name| name.eq_ignore_ascii_case(table) && !caller.may_see(name));
+        if let Some(name) = hidden.next() {
+            let action = if writes { Action::Write } else { Action::Read };
+            // He is told that there is none; that he was refused is remembered.
+            let _ = self.asker.authorise(action, Object::Table(&name));
+        }
+    }
+
     async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.make_view(name, sql, replace).await
     }
@@ -344,7 +370,8 @@ impl Catalog for Tables {
     }
 
     async fn cancel(&self, id: &str) -> basalt_sql::Result<()> {
-        peers::cancel(&self.state, &self.asker.caller, id).await.map_err(carried)
+        let cancelled = peers::cancel(&self.state, &self.asker.caller, id);
+        trace::scope(self.reach.trace(), cancelled).await.map_err(carried)
     }
 
     fn runs_above(&self, operators: &[&str]) {
