@@ -25,14 +25,11 @@ pub(crate) mod scram;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{fmt, net::SocketAddr, sync::Arc};
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::{
-    limits, memory::Account, pace::Pace, queries::Queries, reload::Reload, status::RequestError,
-    tls::Certificate,
-};
+use crate::{limits, memory::Account, pace::Pace, status::RequestError, tls::Certificate};
 
 use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
@@ -211,27 +208,6 @@ impl Access {
         }
         let message = format!("{} may not {action} {object}", principal.kind());
         Err(RequestError::new(ErrorReason::PermissionDenied, message))
-    }
-}
-
-/// Keys, and the queries of those who came with them: what runs for a key that is gone is stopped.
-#[derive(Debug)]
-pub(crate) struct Watched {
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) queries: Arc<Queries>,
-}
-
-impl Reload for Watched {
-    fn files(&self) -> Vec<PathBuf> {
-        vec![self.keys.path().to_owned()]
-    }
-
-    fn reload(&self) -> Result<String, String> {
-        let keys = self.keys.reload()?;
-        Ok(match self.queries.stop_unknown() {
-            0 => format!("{keys} keys"),
-            stopped => format!("{keys} keys; {stopped} queries of keys that are gone were stopped"),
-        })
     }
 }
 

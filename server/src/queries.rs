@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,10 +22,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{Action, Caller, Object},
+    access::{Action, Caller, Object, keys::Keys},
     limits, logged,
     plan_summary::{PlanSummary, Scanned},
     query_text::without_literals,
+    reload::Reload,
     status::RequestError,
     trace::{self, Entered, Trace},
     units::millis,
@@ -315,6 +317,27 @@ impl Entry {
     }
 }
 
+/// Keys, and the queries of those who came with them: what runs for a key that is gone is stopped.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) queries: Arc<Queries>,
+}
+
+impl Reload for Watched {
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.keys.path().to_owned()]
+    }
+
+    fn reload(&self) -> Result<String, String> {
+        let keys = self.keys.reload()?;
+        Ok(match self.queries.stop_unknown() {
+            0 => format!("{keys} keys"),
+            stopped => format!("{keys} keys; {stopped} queries of keys that are gone were stopped"),
+        })
+    }
+}
+
 impl Listed {
     /// For whoever knows more of it.
     pub(crate) fn entry(&self) -> Arc<Entry> {
@@ -368,10 +391,7 @@ mod tests {
     use peer::CancelOutcome;
 
     use super::*;
-    use crate::{
-        access::{Access, Watched, issue::Issued, keys::Keys, quota::Allowance, roles::Role},
-        reload::Reload as _,
-    };
+    use crate::access::{Access, issue::Issued, quota::Allowance, roles::Role};
 
     /// Of those that run when the keys are read again, and of those that a request lists which came before.
     #[tokio::test]

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
-    access::{Access, Action, Caller, Object, Roots, Watched},
+    access::{Access, Action, Caller, Object, Roots},
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -26,7 +26,7 @@ use crate::{
     metrics::Metrics,
     peers::Tasks,
     process,
-    queries::{Listed, Queries},
+    queries::{Listed, Queries, Watched},
     readers::Readers,
     reload::Reload,
     request_log::RequestLog,
