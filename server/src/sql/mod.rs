@@ -1,6 +1,7 @@
 //! The tables as SQL asks for them: each pinned once for a statement, and each query of the engine answered by the
 //! coordinator, so that it is complete, or an error, on any number of nodes.
 
+mod asker;
 mod buffer;
 mod copy;
 mod copying;
@@ -53,9 +54,10 @@ use crate::{
     queries::Entry,
     state::State,
     status::{RequestError, Result},
-    trace::{self, Entered, Trace},
+    trace::{self, Entered},
 };
 
+use asker::Asker;
 pub(crate) use copying::{Copying, Sender};
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
 pub(crate) use stream::RowStream;
@@ -84,43 +86,6 @@ pub(crate) struct Tables {
     deadline: Instant,
     runtime: Handle,
     done: Arc<Mutex<Done>>,
-}
-
-/// Who has a statement run.
-#[derive(Clone, Debug)]
-struct Asker {
-    caller: Caller,
-    /// The connection, which has its share of the places for writes.
-    connection: u64,
-    /// Who has connected, where the door knows.
-    client: Option<Client>,
-    /// What it writes is committed with the rest of this.
-    transaction: Option<Arc<Transaction>>,
-    /// Its turn among all that runs.
-    turn: Option<Arc<Turn>>,
-    /// How the statement is seen among those that run.
-    entry: Option<Arc<Entry>>,
-    /// The request that the statement is of: the threads of statements do not know it.
-    trace: Option<Arc<Trace>>,
-}
-
-impl Asker {
-    /// Fails where it may not do what it asks for.
-    fn authorise(&self, action: Action, object: Object<'_>) -> Result<()> {
-        let _entered = Entered::new(self.trace.clone());
-        self.caller.authorise(action, object)
-    }
-
-    /// It may do such things, but not at this path.
-    fn refused_at(&self, action: Action, path: &str) {
-        let _entered = Entered::new(self.trace.clone());
-        self.caller.refused_at(action, path);
-    }
-
-    /// The class of what is done for it.
-    fn class(&self) -> Class {
-        self.turn.as_ref().map_or(Class::Long, |turn| turn.class())
-    }
 }
 
 /// What was read for a statement.
@@ -311,14 +276,7 @@ impl Catalog for Tables {
     }
 
     fn not_found(&self, table: &str, writes: bool) {
-        let caller = &self.asker.caller;
-        let all = self.state.tables.names().into_iter().chain(self.state.tables.views().into_keys());
-        let mut hidden = all.filter(|name| name.eq_ignore_ascii_case(table) && !caller.may_see(name));
-        if let Some(name) = hidden.next() {
-            let action = if writes { Action::Write } else { Action::Read };
-            // He is told that there is none; that he was refused is remembered.
-            let _ = self.asker.authorise(action, Object::Table(&name));
-        }
+        self.asker.not_found(&self.state, table, writes);
     }
 
     async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
