@@ -25,11 +25,11 @@ pub(crate) mod scram;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{fmt, net::SocketAddr, sync::Arc};
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::{memory::Account, pace::Pace, reload::Reload, status::RequestError, tls::Certificate};
+use crate::{limits, memory::Account, pace::Pace, status::RequestError, tls::Certificate};
 
 use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
@@ -90,6 +90,8 @@ pub(crate) enum Object<'a> {
     Catalog,
     Sets,
     Server,
+    /// One that runs here or at another node, by its id.
+    Query(&'a str),
 }
 
 /// Decides; on the way of every request, so without waiting.
@@ -173,15 +175,6 @@ impl Access {
         }
     }
 
-    /// Whether somebody is still who he was when he came.
-    #[cfg(feature = "sql")]
-    pub(crate) fn knows(&self, principal: &Principal) -> bool {
-        match (principal, &self.keys) {
-            (Principal::Key(key, _), Some(keys)) => keys.has(key),
-            _ => true,
-        }
-    }
-
     /// Somebody came with a key that is none.
     pub(crate) fn refused(&self, address: SocketAddr) {
         audit(&Principal::Anonymous(address), "come in with", &"a key that is not known", false);
@@ -190,8 +183,7 @@ impl Access {
     /// Somebody came by a name whose key is another one, or that is none.
     #[cfg(feature = "sql")]
     pub(crate) fn refused_as(&self, name: &str, address: SocketAddr) {
-        let name: String = name.chars().take(crate::limits::TOLD_NAME_CHARS).collect();
-        let what = format!("a wrong password for {name:?}");
+        let what = format!("a wrong password for {:?}", beginning(name, limits::TOLD_NAME_CHARS));
         audit(&Principal::Anonymous(address), "come in with", &what, false);
     }
 
@@ -219,16 +211,6 @@ impl Access {
     }
 }
 
-impl Reload for Keys {
-    fn files(&self) -> Vec<PathBuf> {
-        vec![self.path().to_owned()]
-    }
-
-    fn reload(&self) -> Result<String, String> {
-        Ok(format!("{} keys", Keys::reload(self)?))
-    }
-}
-
 fn unauthenticated(message: &str) -> RequestError {
     RequestError::new(ErrorReason::Unauthenticated, message)
 }
@@ -239,6 +221,11 @@ pub(crate) const AUDIT: &str = "audit";
 fn audit(principal: &Principal, action: &str, object: &dyn fmt::Display, allowed: bool) {
     let Some(address) = principal.address() else { return };
     tracing::info!(target: AUDIT, who = principal.kind(), %address, action, %object, allowed, "audit");
+}
+
+/// As much of what a client has said as stands in a line.
+fn beginning(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
 }
 
 /// Who has sent a request, for what is asked on its way.
@@ -291,6 +278,27 @@ impl Caller {
         self.access.authorise(&self.principal, action, object)
     }
 
+    /// Fails where the key that it came with is gone: what was begun with it goes no further.
+    pub(crate) fn check_key(&self) -> Result<(), RequestError> {
+        if self.principal.is_known() {
+            return Ok(());
+        }
+        audit(&self.principal, "go on with", &"a key that is not known any longer", false);
+        Err(unauthenticated("the server does not know this key any longer"))
+    }
+
+    /// It may do such things, but not at this path or address.
+    pub(crate) fn refused_at(&self, action: Action, place: &str) {
+        let place = beginning(place, limits::TOLD_PLACE_CHARS);
+        audit(&self.principal, action.verb(), &format_args!("{place:?}"), false);
+    }
+
+    /// Remembers what it has done, or was kept from, to something of this kind and name.
+    pub(crate) fn did(&self, verb: &str, kind: &str, name: &str, allowed: bool) {
+        let name = beginning(name, limits::TOLD_NAME_CHARS);
+        audit(&self.principal, verb, &format_args!("{kind} {name:?}"), allowed);
+    }
+
     /// Fails where it may not drop a table. One that it has made, and that is empty still, it may take back.
     pub(crate) fn may_drop(&self, table: &str, is_own: bool) -> Result<(), RequestError> {
         let is_enough = is_own && !self.allows(Action::Drop, Object::Table(table));
@@ -326,6 +334,11 @@ impl Principal {
             Self::Node(..) => "this node",
             Self::Itself => "the server",
         }
+    }
+
+    /// Whether somebody is still who he was when he came.
+    pub(crate) fn is_known(&self) -> bool {
+        !matches!(self, Self::Key(key, _) if key.is_gone())
     }
 
     /// From where.
@@ -409,6 +422,7 @@ impl fmt::Display for Object<'_> {
             Self::Catalog => f.write_str("the catalog"),
             Self::Sets => f.write_str("kept sets"),
             Self::Server => f.write_str("the server"),
+            Self::Query(id) => write!(f, "the server: query {:?}", beginning(id, limits::TOLD_NAME_CHARS)),
         }
     }
 }

@@ -116,6 +116,7 @@ pub(crate) fn publish(
 ) -> impl Future<Output = Result<()>> + use<> {
     let state = Arc::clone(state);
     let published = tokio::spawn(trace::carried(caught_async(async move {
+        drafts.iter().try_for_each(|draft| draft.caller.check_key())?;
         let token = state.running.token();
         let made = drafts.iter_mut().filter_map(|draft| draft.draft.take()).collect();
         if drafts.is_empty() && gone.is_empty() {

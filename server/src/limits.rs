@@ -499,8 +499,10 @@ pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 pub const RETELL_INTERVAL: Duration = Duration::from_secs(60);
 /// Errors of which it is remembered that the log tells of them: of the store, and of each table.
 pub const TOLD_ERRORS: usize = 64;
-/// Characters of the name of somebody who is not let in, in the audit log.
+/// Characters of the name of somebody who is not let in, of a query or of a kept set, in the audit log.
 pub const TOLD_NAME_CHARS: usize = 64;
+/// Characters of a path or an address that is out of bounds, in the audit log.
+pub const TOLD_PLACE_CHARS: usize = 1024;
 /// Commits after which they are removed without waiting for that.
 pub const VACUUM_COMMITS: u64 = 512;
 /// Files in the folder of a table, beside those of large fragments. From half of them on, writes share versions for

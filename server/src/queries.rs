@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,10 +22,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{Action, Caller, Object},
+    access::{Action, Caller, Object, keys::Keys},
     limits, logged,
     plan_summary::{PlanSummary, Scanned},
     query_text::without_literals,
+    reload::Reload,
     status::RequestError,
     trace::{self, Entered, Trace},
     units::millis,
@@ -181,6 +183,10 @@ impl Queries {
             cancelled: CancellationToken::new(),
         });
         self.entries().insert(entry.number, Arc::clone(&entry));
+        // Its key may have gone before it was listed, when nobody stopped it.
+        if !entry.caller.principal.is_known() {
+            entry.end();
+        }
         Listed { entry, queries: Arc::clone(self) }
     }
 
@@ -217,9 +223,17 @@ impl Queries {
             false if asker.stops_all => peer::CancelOutcome::OfAnother,
             false => return peer::CancelOutcome::Forbidden,
         };
-        entry.stop.kill();
-        entry.cancelled.cancel();
+        entry.end();
         outcome
+    }
+
+    /// Stops those of callers whose key is gone; how many there are.
+    pub(crate) fn stop_unknown(&self) -> usize {
+        let entries: Vec<_> = self.entries().values().cloned().collect();
+        let unknown = entries.iter().filter(|entry| !entry.caller.principal.is_known());
+        let unknown: Vec<_> = unknown.collect();
+        unknown.iter().for_each(|entry| entry.end());
+        unknown.len()
     }
 
     fn number(&self, id: &str) -> Option<u64> {
@@ -229,6 +243,12 @@ impl Queries {
 }
 
 impl Entry {
+    /// Has it stop.
+    fn end(&self) {
+        self.stop.kill();
+        self.cancelled.cancel();
+    }
+
     /// What it asks for, of which the beginning is shown.
     pub(crate) fn says(&self, text: &str) {
         let end = text.floor_char_boundary(limits::QUERY_TEXT_BYTES);
@@ -297,6 +317,27 @@ impl Entry {
     }
 }
 
+/// Keys, and the queries of those who came with them: what runs for a key that is gone is stopped.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) queries: Arc<Queries>,
+}
+
+impl Reload for Watched {
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.keys.path().to_owned()]
+    }
+
+    fn reload(&self) -> Result<String, String> {
+        let keys = self.keys.reload()?;
+        Ok(match self.queries.stop_unknown() {
+            0 => format!("{keys} keys"),
+            stopped => format!("{keys} keys; {stopped} queries of keys that are gone were stopped"),
+        })
+    }
+}
+
 impl Listed {
     /// For whoever knows more of it.
     pub(crate) fn entry(&self) -> Arc<Entry> {
@@ -350,7 +391,41 @@ mod tests {
     use peer::CancelOutcome;
 
     use super::*;
-    use crate::access::Access;
+    use crate::access::{Access, issue::Issued, quota::Allowance, roles::Role};
+
+    /// Of those that run when the keys are read again, and of those that a request lists which came before.
+    #[tokio::test]
+    async fn what_runs_for_a_key_that_is_gone_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let issue =
+            |name: &str| Issued::new(name, Role::Reader, &["*".to_owned()], Allowance::default()).unwrap();
+        let (goes, stays) = (issue("goes"), issue("stays"));
+        std::fs::write(&path, format!("{}{}", goes.entry, stays.entry)).unwrap();
+        let keys = Arc::new(Keys::open(&path, [7; 32]).unwrap());
+        let access = Access::with(Arc::clone(&keys));
+        let caller = |issued: &Issued| {
+            let (address, header) = ("127.0.0.1:1".parse().unwrap(), format!("Bearer {}", issued.secret));
+            let principal = access.principal(address, Some(header.as_bytes())).unwrap();
+            Caller { principal, access: access.clone() }
+        };
+        let (goes, stays, keeps) = (caller(&goes), caller(&stays), stays.entry);
+        let queries = Queries::new(0xa1, Duration::ZERO);
+        let [of_goes, of_stays, of_late] = [(); 3].map(|()| Control::default());
+        let listed = queries.list(&goes, "Sql", &of_goes, (Instant::now(), 5));
+        let _other = queries.list(&stays, "Sql", &of_stays, (Instant::now(), 5));
+        let watched = Watched { keys, queries: Arc::clone(&queries) };
+        assert_eq!(watched.reload().unwrap(), "2 keys");
+        assert!(of_goes.check().is_ok() && goes.check_key().is_ok());
+
+        std::fs::write(&path, keeps).unwrap();
+        assert_eq!(watched.reload().unwrap(), "1 keys; 1 queries of keys that are gone were stopped");
+        assert_eq!(listed.cancelled().await.reason(), "CANCELLED");
+        assert!(of_stays.check().is_ok() && stays.check_key().is_ok());
+        assert_eq!(goes.check_key().unwrap_err().reason(), "UNAUTHENTICATED");
+        let late = queries.list(&goes, "Sql", &of_late, (Instant::now(), 5));
+        assert_eq!(late.cancelled().await.reason(), "CANCELLED");
+    }
 
     #[tokio::test]
     async fn a_query_is_listed_while_it_runs_and_stops_when_it_is_to() {

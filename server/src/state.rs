@@ -26,7 +26,7 @@ use crate::{
     metrics::Metrics,
     peers::Tasks,
     process,
-    queries::{Listed, Queries},
+    queries::{Listed, Queries, Watched},
     readers::Readers,
     reload::Reload,
     request_log::RequestLog,
@@ -179,7 +179,10 @@ impl State {
     pub(crate) fn reloaded(&self) -> Vec<Arc<dyn Reload>> {
         let server = self.tls.clone().map(|tls| tls as Arc<dyn Reload>);
         let peers = self.peer_tls.clone().map(|tls| tls as Arc<dyn Reload>);
-        let keys = self.access.keys().cloned().map(|keys| keys as Arc<dyn Reload>);
+        let keys =
+            self.access.keys().cloned().map(|keys| {
+                Arc::new(Watched { keys, queries: Arc::clone(&self.queries) }) as Arc<dyn Reload>
+            });
         [server, peers, keys].into_iter().flatten().collect()
     }
 

@@ -67,6 +67,10 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         true
     }
 
+    /// A statement has named a table that is not among those that were listed; `writes`: to write to it. Whoever keeps
+    /// account of what was refused looks whether it is one that is hidden.
+    fn not_found(&self, _table: &str, _writes: bool) {}
+
     /// The texts of all views, by name, as they were when [`Catalog::tables`] was asked.
     ///
     /// # Errors

@@ -146,13 +146,16 @@ pub(crate) async fn resolve(
             }
             Some(Asked::TextOfView(name)) => {
                 let mut texts = views::shown(views, known, &*request.catalog);
-                let text = texts.remove(&name).ok_or_else(|| no_view(&name))?;
+                let text = texts.remove(&name).ok_or_else(|| {
+                    request.catalog.not_found(&name, false);
+                    no_view(&name)
+                })?;
                 let hidden = || Error::invalid(format!("view {name:?} is over what you may not read"));
                 let sql = text.ok_or_else(hidden)?;
                 return Ok(Resolved::Text(format!("CREATE VIEW \"{name}\" AS {sql}")));
             }
             Some(Asked::TextOfTable(name)) => {
-                let table = pin(request, pins, known, &(name, None)).await?;
+                let table = pin(request, pins, known, &(name, None), false).await?;
                 return Ok(Resolved::Text(text_of_table(&*table)));
             }
             Some(Asked::Columns(name)) if views.contains_key(&name) => {
@@ -161,7 +164,7 @@ pub(crate) async fn resolve(
                 parsed = text.parse(&names, parameters)?;
             }
             Some(Asked::Columns(name)) => {
-                return Ok(Resolved::Columns(pin(request, pins, known, &(name, None)).await?));
+                return Ok(Resolved::Columns(pin(request, pins, known, &(name, None), false).await?));
             }
             None => {}
         }
@@ -173,7 +176,7 @@ pub(crate) async fn resolve(
         if views.contains_key(&name) {
             return Err(is_view(&name));
         }
-        let table = pin(request, pins, known, &(name, None)).await?;
+        let table = pin(request, pins, known, &(name, None), true).await?;
         table.schema().fields().iter().for_each(|field| names.add(&field.name));
         parsed = text.parse(&names, parameters)?;
         let Statement::Statement(statement) = parsed.statement else { return Err(lost()) };
@@ -191,7 +194,7 @@ pub(crate) async fn resolve(
         if views.contains_key(&name) {
             return Err(is_view(&name));
         }
-        let table = pin(request, pins, known, &(name, None)).await;
+        let table = pin(request, pins, known, &(name, None), true).await;
         let table = match table {
             Err(error) if alter.if_exists && is_missing(&error) => {
                 return Ok(Resolved::Nothing(Command::AlterTable));
@@ -208,7 +211,8 @@ pub(crate) async fn resolve(
     if let Statement::Statement(statement) = &parsed.statement
         && let ast::Statement::CreateIndex(index) = &**statement
     {
-        let table = pin(request, pins, known, &(define::only_name(&index.table_name)?, None)).await?;
+        let name = define::only_name(&index.table_name)?;
+        let table = pin(request, pins, known, &(name, None), true).await?;
         define::check_index(index, table.schema())?;
         return Ok(Resolved::Nothing(Command::CreateIndex));
     }
@@ -223,9 +227,15 @@ pub(crate) async fn resolve(
         system::columns().for_each(|column| names.add(column));
     }
     let real = read.tables.iter().filter(|(name, _)| !system::is_system(name));
+    let written = match &parsed.statement {
+        // What is wrong with it is told below.
+        Statement::Statement(statement) => target(statement).ok().flatten(),
+        _ => None,
+    };
+    let written = written.as_ref().map(|(_, name)| name.as_str());
     let pinned_before = &*pins;
     let pinned = real.map(async |(name, (of, view))| {
-        let pinned = pin(request, pinned_before, known, of).await;
+        let pinned = pin(request, pinned_before, known, of, written == Some(name.as_str())).await;
         let pinned = pinned.map_err(|error| match view {
             Some(view) => within(view, &error),
             None => error,
@@ -246,7 +256,7 @@ pub(crate) async fn resolve(
     let target = target.map(|(_, name)| match pinned.get(&name) {
         Some(table) => Ok((name, Arc::clone(table))),
         None if views.contains_key(&name) => Err(is_view(&name)),
-        None => Err(no_table(&name, known)),
+        None => Err(missing(request, &name, known, true)),
     });
     let target = target.transpose()?;
     if let (Some(_), Some((name, table))) = (&parsed.rows, &target) {
@@ -469,14 +479,26 @@ fn no_table(name: &str, known: &[String]) -> Error {
     Error::new(ErrorKind::TableNotFound, format!("no table {name:?}{meant}"))
 }
 
-/// A table at the version that the statement reads.
-async fn pin(request: &Request, pins: &Pins, known: &[String], named: &Named) -> Result<Arc<dyn Table>> {
+/// The same for a table that may be hidden from whoever asks.
+fn missing(request: &Request, name: &str, known: &[String], writes: bool) -> Error {
+    request.catalog.not_found(name, writes);
+    no_table(name, known)
+}
+
+/// A table at the version that the statement reads; `writes`: it would write to it.
+async fn pin(
+    request: &Request,
+    pins: &Pins,
+    known: &[String],
+    named: &Named,
+    writes: bool,
+) -> Result<Arc<dyn Table>> {
     if let Some(table) = pins.get(named) {
         return Ok(Arc::clone(table));
     }
     let (name, version) = named;
     if known.binary_search(name).is_err() {
-        return Err(no_table(name, known));
+        return Err(missing(request, name, known, writes));
     }
     request.catalog.pin(name, *version).await
 }

@@ -4,10 +4,16 @@
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use base64::{Engine as _, prelude::BASE64_STANDARD as BASE64};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -22,6 +28,12 @@ use crate::{limits, units};
 /// With which every key begins, so that scanners for secrets know one.
 pub(crate) const PREFIX: &str = "basalt_";
 
+/// Of `Basic` credentials, which some clients send with padding and others without.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
 /// What is known of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -30,7 +42,27 @@ pub(crate) struct Key {
     pub(super) quota: Quota,
     digest: [u8; 32],
     pub(crate) verifier: Verifier,
+    gone: Gone,
 }
+
+impl Key {
+    /// Whether it is in the file no longer, or not as it was: for good, since one that comes back is another one.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.0.load(Ordering::Acquire)
+    }
+}
+
+/// What is asked at every step of a request, so without a lock. It is no part of what a key is.
+#[derive(Debug, Default)]
+struct Gone(AtomicBool);
+
+impl PartialEq for Gone {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Gone {}
 
 /// The file, as it stands in TOML.
 #[derive(Deserialize)]
@@ -96,14 +128,17 @@ impl Keys {
     }
 
     /// Reads the file again; how many keys there are. When that fails, those before stay. A key that is the same has the
-    /// requests under way that it had.
+    /// requests under way that it had; all others are gone from then on.
     pub(crate) fn reload(&self) -> Result<usize, String> {
         let before = self.all();
         // Default: a key that is new is its own.
         let same = |key: &Arc<Key>| Arc::clone(before.iter().find(|known| *known == key).unwrap_or(key));
         let keys: Arc<[Arc<Key>]> = read(&self.path)?.keys.iter().map(same).collect();
         let n = keys.len();
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&keys);
+        for key in before.iter().filter(|key| !keys.iter().any(|stays| Arc::ptr_eq(stays, key))) {
+            key.gone.0.store(true, Ordering::Release);
+        }
         Ok(n)
     }
 
@@ -137,11 +172,6 @@ impl Keys {
         let decoded = BASE64.decode(credentials).ok()?;
         let colon = decoded.iter().position(|byte| *byte == b':')?;
         self.of_secret(&decoded[colon + 1..])
-    }
-
-    /// Whether a key is there still, with all that it had.
-    pub(crate) fn has(&self, key: &Key) -> bool {
-        self.all().iter().any(|known| **known == *key)
     }
 
     /// The key of a name; and what is asked of whoever says that it is his, which is asked of anybody.
@@ -191,7 +221,7 @@ fn parse(text: &str) -> Result<Parsed, String> {
         let verifier = scram.parse().map_err(|why| wrong("scram", why))?;
         let (grant, quota) =
             (Grant { role, tables }, Quota::new(&name, Allowance { requests, memory, bytes_per_second }));
-        keys.push(Arc::new(Key { grant, quota, digest, verifier, name }));
+        keys.push(Arc::new(Key { grant, quota, digest, verifier, name, gone: Gone::default() }));
     }
     Ok(Parsed { secret, keys: keys.into() })
 }
@@ -232,13 +262,6 @@ mod tests {
         Keys { path: PathBuf::new(), keys: RwLock::new(parse(text).unwrap().keys), secret: [9; 32] }
     }
 
-    fn known(keys: &Keys, name: &str) -> Key {
-        let key = keys.of_name(name).0.unwrap();
-        let Key { name, grant, digest, verifier, .. } = &*key;
-        let quota = Quota::default();
-        Key { name: name.clone(), grant: grant.clone(), quota, digest: *digest, verifier: verifier.clone() }
-    }
-
     #[test]
     fn a_key_is_found_by_what_only_its_owner_has() {
         let issued =
@@ -248,27 +271,59 @@ mod tests {
         let name = |key: Option<Arc<Key>>| key.map(|key| key.name.clone());
         assert_eq!(name(keys.of_secret(issued.secret.as_bytes())).as_deref(), Some("sales"));
         assert_eq!(name(keys.of_secret(other.secret.as_bytes())).as_deref(), Some("other"));
-        let basic = BASE64.encode(format!("anybody:{}", issued.secret));
-        for header in [
-            format!("Bearer {}", issued.secret),
-            format!("bearer  {} ", issued.secret),
-            format!("Basic {basic}"),
-        ] {
+        for header in [format!("Bearer {}", issued.secret), format!("bearer  {} ", issued.secret)] {
             assert_eq!(name(keys.of_header(header.as_bytes())).as_deref(), Some("sales"), "{header}");
         }
+        // Users of three lengths, so that the padding is of none, one and two signs.
+        let mut paddings = Vec::new();
+        for user in ["any", "anyb", "anybo"] {
+            let basic = BASE64.encode(format!("{user}:{}", issued.secret));
+            let plain = basic.trim_end_matches('=');
+            paddings.push(basic.len() - plain.len());
+            for credentials in [&*basic, plain] {
+                let header = format!("Basic {credentials}");
+                assert_eq!(name(keys.of_header(header.as_bytes())).as_deref(), Some("sales"), "{header}");
+            }
+        }
+        paddings.sort_unstable();
+        assert_eq!(paddings, [0, 1, 2]);
         let cut = &issued.secret[..issued.secret.len() - 1];
         for header in
             ["", "Bearer", "Bearer ", "Basic Og==", "Basic !", &issued.secret, &format!("Bearer {cut}")]
         {
             assert_eq!(name(keys.of_header(header.as_bytes())), None, "{header}");
         }
-        assert!(keys.has(&keys.of_name("sales").0.unwrap()));
-        let writes = Key { grant: Grant { role: Role::Writer, tables: vec![] }, ..known(&keys, "sales") };
-        assert!(!keys.has(&writes));
         let (key, verifier) = keys.of_name("sales");
         assert_eq!(key.unwrap().verifier, verifier);
         assert!(keys.of_name("nobody").0.is_none());
         assert!(!format!("{:?} {:?}", keys, keys.all()).contains(&issued.secret));
+    }
+
+    /// Who came with a key is asked for nothing but the key itself whether it is still good.
+    #[test]
+    fn a_key_that_is_removed_or_changed_is_gone_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let entry = |name: &str| {
+            Issued::new(name, Role::Writer, &["*".to_owned()], Allowance::default()).unwrap().entry
+        };
+        let (stays, goes, changes) = (entry("stays"), entry("goes"), entry("changes"));
+        fs::write(&path, format!("{stays}{goes}{changes}")).unwrap();
+        let keys = Keys::open(&path, [9; 32]).unwrap();
+        let of = |name: &str| keys.of_name(name).0.unwrap();
+        let all = [of("stays"), of("goes"), of("changes")];
+        let gone = || all.each_ref().map(|key| key.is_gone());
+        assert_eq!((keys.reload(), gone()), (Ok(3), [false; 3]));
+        // What cannot be read changes nothing.
+        fs::write(&path, "none").unwrap();
+        assert!(keys.reload().is_err());
+        assert_eq!(gone(), [false; 3]);
+        fs::write(&path, format!("{}{stays}", changes.replace("writer", "reader"))).unwrap();
+        assert_eq!((keys.reload(), gone()), (Ok(2), [false, true, true]));
+        assert!(!of("changes").is_gone());
+        fs::write(&path, format!("{stays}{goes}{changes}")).unwrap();
+        assert_eq!((keys.reload(), gone()), (Ok(3), [false, true, true]));
+        assert!(["stays", "goes", "changes"].iter().all(|name| !of(name).is_gone()));
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl Grant {
                 // What is in them is asked for one by one.
                 Object::Tables | Object::Catalog | Object::Sets => true,
                 // Its metrics, nodes and files name all tables.
-                Object::Server => action == Action::Probe || self.tables.iter().any(Tables::is_all),
+                Object::Server | Object::Query(_) => {
+                    action == Action::Probe || self.tables.iter().any(Tables::is_all)
+                }
             }
     }
 }

@@ -121,18 +121,29 @@ pub(crate) async fn cancel(state: &State, caller: &Caller, id: &str) -> Result<(
         false => cancel_elsewhere(state, &asker, id).await?,
     };
     match outcome {
-        CancelOutcome::Own => Ok(()),
+        CancelOutcome::Own => {
+            caller.did("cancel", "query", told(id), true);
+            Ok(())
+        }
         // That it was another's is remembered, whether it was stopped or not.
-        CancelOutcome::OfAnother => caller.authorise(Action::Cancel, Object::Server),
+        CancelOutcome::OfAnother => caller.authorise(Action::Cancel, Object::Query(id)),
         CancelOutcome::Forbidden => {
-            caller.authorise(Action::Cancel, Object::Server)?;
+            caller.authorise(Action::Cancel, Object::Query(id))?;
             // What he may do has changed since he was looked at.
             Err(RequestError::internal())
         }
         CancelOutcome::NotFound | CancelOutcome::Unspecified => {
+            // It may run, and be another's of which he is not told.
+            caller.did("cancel", "query", told(id), false);
             Err(RequestError::new(ErrorReason::QueryNotFound, format!("no query {id:?} runs")))
         }
     }
+}
+
+/// An id as it is remembered: what is none may be any words of a client.
+fn told(id: &str) -> &str {
+    let is_id = id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if is_id { id } else { "?" }
 }
 
 async fn cancel_elsewhere(state: &State, asker: &Asker, id: &str) -> Result<CancelOutcome> {

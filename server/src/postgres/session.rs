@@ -238,7 +238,7 @@ impl Session {
     async fn step(&mut self) -> std::result::Result<(), End> {
         self.wait().await?;
         let (tag, message) = self.wire.message().await?;
-        if !self.caller.access.knows(&self.caller.principal) {
+        if self.caller.check_key().is_err() {
             return Err(Error::new("57P01", "the key of this user is no longer what it was").fatal().into());
         }
         self.began = Instant::now();

@@ -190,7 +190,8 @@ impl Catalog {
         call: &mut Call,
         request: &pb::AttachTableRequest,
     ) -> Result<pb::AttachTableResponse, RequestError> {
-        self.0.tables.may_attach(&request.url)?;
+        let checked = self.0.tables.may_attach(&request.url);
+        checked.inspect_err(|_| call.caller().refused_at(Action::Attach, &request.url))?;
         fresh::catalog(&self.0).await?;
         let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
         let table = whole(async move { tables.attach(&name, &url).await }).await?;

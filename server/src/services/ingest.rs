@@ -90,6 +90,7 @@ impl Ingest {
             return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
         let filter = filter_of(&self.0, call.caller(), request, deadline).await?;
+        call.caller().check_key()?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete =

@@ -10,7 +10,7 @@ use crate::{
     call::Call,
     convert, limits,
     peers::fetch,
-    sets::{Keeper, KeptSet, Sets},
+    sets::{Handle, Keeper, KeptSet, Sets},
     state::State,
     status::Result,
     units::millis,
@@ -51,6 +51,10 @@ impl SipService for Sips {
             Err(_) => Ok(()),
         };
         let deleted = deleted.map(|()| self.0.sets.delete(call.caller(), &request.handle, now));
+        if let Ok(existed) = deleted {
+            let digits = request.handle.iter().take(size_of::<Handle>()).map(|byte| format!("{byte:02x}"));
+            call.caller().did("drop", "kept set", &digits.collect::<String>(), existed);
+        }
         call.reply(deleted.map(|existed| pb::DeleteSipResponse { existed }))
     }
 }

@@ -31,6 +31,8 @@ use crate::{
 /// The rows of one stream. Dropped without a commit, it leaves nothing behind.
 pub(crate) struct Write {
     state: Arc<State>,
+    /// Whose rows they are, as long as his key is good.
+    caller: Caller,
     appender: Appender,
     /// Its full fragments, of a table that has files.
     writing: Option<Writing>,
@@ -92,7 +94,8 @@ impl Write {
         };
         let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
         let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes).of(caller.account()));
-        Ok(Self { state, appender, writing, replaces, reader, identity, held, batches: 0, rows: 0 })
+        let caller = caller.clone();
+        Ok(Self { state, caller, appender, writing, replaces, reader, identity, held, batches: 0, rows: 0 })
     }
 
     /// The table that it is for.
@@ -127,6 +130,7 @@ impl Write {
         bytes: u64,
         read: impl FnOnce(&mut Self) -> Result<VecDeque<RecordBatch>, RequestError> + Send + 'static,
     ) -> Result<Self, RequestError> {
+        self.caller.check_key()?;
         let cpu = Arc::clone(&self.state.cpu);
         self.hold(bytes).await?;
         let is_small = bytes <= limits::SMALL_BATCH_BYTES && self.writing.is_some();
@@ -248,6 +252,7 @@ impl Write {
             let (bytes, rows) = (self.appender.bytes() as u64, self.appender.rows());
             self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
+        self.caller.check_key()?;
         let Self { state, appender, writing, replaces, identity, held, rows, .. } = self;
         let (request, ticket): (_, Option<(RowsDigest, Ticket)>) = match identity {
             Some(Identity { digest, known: Known::Done(first), .. }) => {

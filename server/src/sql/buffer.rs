@@ -16,6 +16,7 @@ use basalt_sql::{Change, Written};
 
 use super::Asker;
 use crate::{
+    access::Caller,
     class::Class,
     coordinator::Pinned,
     limits,
@@ -29,6 +30,8 @@ use crate::{
 /// See the module.
 pub(super) struct Buffer {
     state: Arc<State>,
+    /// Whose rows they are, as long as his key is good.
+    caller: Caller,
     /// It counts among the writes.
     _stream: Arc<Stream>,
     /// The version that the addresses are of.
@@ -77,6 +80,7 @@ impl Buffer {
         let writing = state.tables.writing(table)?;
         Ok(Self {
             state: Arc::clone(state),
+            caller: asker.caller.clone(),
             _stream: stream,
             base: pinned.version.clone(),
             change,
@@ -104,6 +108,7 @@ impl Buffer {
 
     /// Takes rows in.
     pub(super) async fn insert(mut self, batch: RecordBatch) -> Result<Self> {
+        self.caller.check_key()?;
         self.appender.check(&batch)?;
         let bytes = batch.get_array_memory_size() as u64;
         self.hold(bytes).await?;
@@ -175,6 +180,7 @@ impl Buffer {
 
     /// Takes the addresses of rows that go.
     pub(super) async fn delete(mut self, addresses: UInt64Array) -> Result<Self> {
+        self.caller.check_key()?;
         self.gone.add(addresses.values());
         self.hold(0).await?;
         Ok(self)
@@ -201,7 +207,8 @@ impl Buffer {
             let (bytes, rows) = (self.appender.bytes() as u64, self.appender.rows());
             self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
-        let Self { state, base, change, replaces, appender, writing, mut gone, held, _stream } = self;
+        self.caller.check_key()?;
+        let Self { state, base, change, replaces, appender, writing, mut gone, held, _stream, .. } = self;
         let (table, only_adds) =
             (Arc::clone(appender.table()), matches!(change, Change::Insert | Change::Replace(_)));
         let rows = NewRows { appender, writing, replaces, request: None };

@@ -51,8 +51,12 @@ impl super::Tables {
         open: impl FnOnce(OwnedFd, &str, &State) -> Result<T>,
     ) -> basalt_sql::Result<T> {
         let opened = || {
-            self.asker.caller.authorise(Action::Copy, Object::Server)?;
-            let (root, below) = below_root(&self.state.copy_roots, path)?;
+            self.asker.authorise(Action::Copy, Object::Server)?;
+            let placed = below_root(&self.state.copy_roots, path).and_then(|(root, below)| {
+                stays(path, &below)?;
+                Ok((root, below))
+            });
+            let (root, below) = placed.inspect_err(|_| self.asker.refused_at(Action::Copy, path))?;
             let (folder, name) = walked(path, &root, &below)?;
             open(folder, &name, &self.state)
         };
@@ -72,6 +76,15 @@ fn below_root(roots: &[PathBuf], path: &str) -> Result<(PathBuf, PathBuf)> {
     }
     let below = roots.iter().find_map(|root| Some((root.clone(), named.strip_prefix(root).ok()?.to_owned())));
     below.ok_or_else(|| refused(format!("{path:?} is below no --copy-root")))
+}
+
+/// Fails where the rest of a path leads out of its root by its names.
+fn stays(path: &str, below: &Path) -> Result<()> {
+    let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    match below.components().any(leads_out) {
+        true => Err(refused(format!("{path:?} leads out of its --copy-root"))),
+        false => Ok(()),
+    }
 }
 
 /// The folder that a file is in, and its name there.

@@ -36,7 +36,7 @@ impl At {
             return Err(carried(transaction::not_in_one("ALTER")));
         }
         let table = Arc::clone(&self.pinned.table);
-        self.asker.caller.authorise(Action::Alter, Object::Table(table.name())).map_err(carried)?;
+        self.asker.authorise(Action::Alter, Object::Table(table.name())).map_err(carried)?;
         let only_at = exactly.then(|| self.pinned.version.number());
         let alterations = alterations.into_iter().map(stored).collect();
         let state = Arc::clone(&self.state);
@@ -112,7 +112,7 @@ impl Tables {
 
     /// Makes a table, and begins to write its rows.
     pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
-        self.asker.caller.authorise(Action::Write, Object::Table(&table.name)).map_err(carried)?;
+        self.asker.authorise(Action::Write, Object::Table(&table.name)).map_err(carried)?;
         let new = self.draft(table).await.map_err(carried)?;
         let table = Arc::clone(new.draft.table());
         let version = self.state.tables.pin_draft(&table).map_err(carried)?;
@@ -127,10 +127,10 @@ impl Tables {
     async fn draft(&self, table: NewTable) -> Result<NewDraft> {
         let Asker { caller, transaction, .. } = &self.asker;
         let NewTable { name, schema, retention, rewrites, replaces } = table;
-        caller.authorise(Action::Create, Object::Table(&name))?;
+        self.asker.authorise(Action::Create, Object::Table(&name))?;
         // What takes the place of another one drops it.
         if replaces {
-            caller.authorise(Action::Drop, Object::Table(&name))?;
+            self.asker.authorise(Action::Drop, Object::Table(&name))?;
         }
         let meaning = transaction.as_ref().map_or(Meaning::Outside, |transaction| transaction.meaning(&name));
         let is_taken = match meaning {
@@ -162,7 +162,7 @@ impl Tables {
 
     /// It goes on when the client is gone: what is in the store must be here.
     async fn created(&self, table: NewTable) -> Result<()> {
-        self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
+        self.asker.authorise(Action::Create, Object::Table(&table.name))?;
         // It is counted with the other tables once it is one of them.
         let mut held = self.state.memory.reserve(Consumer::Maintenance);
         held.set(schema_bytes(&table.schema))?;
@@ -197,10 +197,10 @@ impl Tables {
     /// Gives a query a name.
     pub(super) async fn make_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.refuse_in_transaction("CREATE VIEW").map_err(carried)?;
-        self.asker.caller.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
+        self.asker.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
         // What takes the place of another one's drops it.
         if replace {
-            self.asker.caller.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
+            self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
         }
         let (state, name, sql) = (Arc::clone(&self.state), name.to_owned(), sql.to_owned());
         let made = self.on_runtime(async move {
@@ -215,7 +215,7 @@ impl Tables {
     /// Drops a view.
     pub(super) async fn remove_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
         self.refuse_in_transaction("DROP VIEW").map_err(carried)?;
-        self.asker.caller.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
+        self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
         let (state, name) = (Arc::clone(&self.state), name.to_owned());
         let removed = self.on_runtime(async move {
             fresh::catalog(&state).await?;

@@ -1,6 +1,7 @@
 //! The tables as SQL asks for them: each pinned once for a statement, and each query of the engine answered by the
 //! coordinator, so that it is complete, or an error, on any number of nodes.
 
+mod asker;
 mod buffer;
 mod copy;
 mod copying;
@@ -56,6 +57,7 @@ use crate::{
     trace::{self, Entered},
 };
 
+use asker::Asker;
 pub(crate) use copying::{Copying, Sender};
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
 pub(crate) use stream::RowStream;
@@ -86,29 +88,6 @@ pub(crate) struct Tables {
     done: Arc<Mutex<Done>>,
 }
 
-/// Who has a statement run.
-#[derive(Clone, Debug)]
-struct Asker {
-    caller: Caller,
-    /// The connection, which has its share of the places for writes.
-    connection: u64,
-    /// Who has connected, where the door knows.
-    client: Option<Client>,
-    /// What it writes is committed with the rest of this.
-    transaction: Option<Arc<Transaction>>,
-    /// Its turn among all that runs.
-    turn: Option<Arc<Turn>>,
-    /// How the statement is seen among those that run.
-    entry: Option<Arc<Entry>>,
-}
-
-impl Asker {
-    /// The class of what is done for it.
-    fn class(&self) -> Class {
-        self.turn.as_ref().map_or(Class::Long, |turn| turn.class())
-    }
-}
-
 /// What was read for a statement.
 #[derive(Default)]
 struct Done {
@@ -135,6 +114,7 @@ impl Tables {
             transaction: None,
             turn: None,
             entry: None,
+            trace: reach.trace(),
         };
         let (copying, runtime, done) = (Copying::default(), Handle::current(), Arc::default());
         Self { state, reach, asker, copying, control, deadline, runtime, done }
@@ -230,7 +210,7 @@ impl Catalog for Tables {
     }
 
     async fn pin(&self, table: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn Table>> {
-        self.asker.caller.authorise(Action::Read, Object::Table(table)).map_err(carried)?;
+        self.asker.authorise(Action::Read, Object::Table(table)).map_err(carried)?;
         let transaction = self.asker.transaction.as_ref();
         let (pinned, has_rows) = match transaction.map_or(Meaning::Outside, |of| of.meaning(table)) {
             Meaning::Made(table, has_rows) => {
@@ -295,6 +275,10 @@ impl Catalog for Tables {
         self.asker.caller.may_see(table)
     }
 
+    fn not_found(&self, table: &str, writes: bool) {
+        self.asker.not_found(&self.state, table, writes);
+    }
+
     async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.make_view(name, sql, replace).await
     }
@@ -344,7 +328,8 @@ impl Catalog for Tables {
     }
 
     async fn cancel(&self, id: &str) -> basalt_sql::Result<()> {
-        peers::cancel(&self.state, &self.asker.caller, id).await.map_err(carried)
+        let cancelled = peers::cancel(&self.state, &self.asker.caller, id);
+        trace::scope(self.reach.trace(), cancelled).await.map_err(carried)
     }
 
     fn runs_above(&self, operators: &[&str]) {

@@ -58,11 +58,11 @@ impl Tables {
                 Ok(self.seen().await?.iter().flat_map(|table| self.fragments(table)).collect())
             }
             ServerTable::Nodes => {
-                caller.authorise(Action::Observe, Object::Server)?;
+                self.asker.authorise(Action::Observe, Object::Server)?;
                 Ok(peers::overview(state).await.nodes.iter().map(node).collect())
             }
             ServerTable::NodeTables => {
-                caller.authorise(Action::Observe, Object::Server)?;
+                self.asker.authorise(Action::Observe, Object::Server)?;
                 Ok(peers::overview(state).await.nodes.iter().flat_map(held).collect())
             }
             ServerTable::Sets => {

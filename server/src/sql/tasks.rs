@@ -331,7 +331,10 @@ impl Opened {
     async fn table(&self, leaf: &[u8]) -> Result<(Arc<dyn Table>, Query)> {
         let task = peer::Task::decode(leaf).map_err(|error| RequestError::protocol(error.to_string()))?;
         same_protocol(&self.state, task.protocol)?;
-        self.caller.authorise(Action::Peer, Object::Table(&task.table))?;
+        {
+            let _entered = Entered::new(self.trace.clone());
+            self.caller.authorise(Action::Peer, Object::Table(&task.table))?;
+        }
         if !task.fragments.is_sorted_by(|a, b| a < b) {
             return Err(RequestError::protocol("the fragments do not ascend"));
         }
@@ -363,6 +366,7 @@ impl Opened {
                 transaction: None,
                 turn: None,
                 entry: None,
+                trace: self.trace.clone(),
             },
             is_written: false,
             share: None,

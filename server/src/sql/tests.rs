@@ -3,14 +3,19 @@
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{cast::AsArray as _, types::Int64Type};
+use bytes::Bytes;
 use tokio::time::{Duration, Instant};
 
-use super::{Copying, Statement, Transaction};
+use super::{Copying, Sender, Statement, Transaction};
 use crate::{
     Config,
-    access::{Access, Action, Caller, Object, Policy, Principal},
+    access::{
+        Access, Action, Caller, Object, Policy, Principal, issue::Issued, keys::Keys, quota::Allowance,
+        roles::Role,
+    },
     class::Class,
     connection::Connection,
+    queries::Asker,
     state::State,
     status::Result,
 };
@@ -367,4 +372,48 @@ async fn a_short_statement_waits_for_no_long_one() {
             "once they may"
         );
     }
+}
+
+/// What is sent to COPY under a key that goes meanwhile is not written, also where nobody has stopped the statement yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_ends_where_its_key_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.toml");
+    let issued = Issued::new("goes", Role::Writer, &["*".to_owned()], Allowance::default()).unwrap();
+    std::fs::write(&path, &issued.entry).unwrap();
+    let keys = Arc::new(Keys::open(&path, [7; 32]).unwrap());
+    let access = Access::with(Arc::clone(&keys));
+    let header = format!("Bearer {}", issued.secret);
+    let principal = access.principal("127.0.0.1:1".parse().unwrap(), Some(header.as_bytes())).unwrap();
+    let caller = Caller { principal, access: access.clone() };
+    let state = state("memory:", Some(access));
+    state.load().await.unwrap();
+    let begun = async |sql: &str, copying: Copying| {
+        let statement = Statement {
+            sql: sql.to_owned(),
+            parameters: Vec::new(),
+            caller: &caller,
+            method: "Sql",
+            connection: &Connection::new(),
+            deadline: Instant::now() + Duration::from_secs(60),
+            running: None,
+        };
+        statement.begin_copying(&state, None, copying).await.map(drop)
+    };
+    begun("CREATE TABLE t (a BIGINT)", Copying::Not).await.unwrap();
+    let (sender, copying) = Sender::new();
+    let sent = async {
+        sender.send(&mut Bytes::from("1\n")).await;
+        while state.queries.running(&Asker::new(&caller)).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(keys.reload(), Ok(0));
+        sender.send(&mut Bytes::from("2\n")).await;
+        sender.end().await;
+    };
+    let (copied, ()) = tokio::join!(begun("COPY t FROM STDIN", copying), sent);
+    assert_eq!(copied.unwrap_err().reason(), "UNAUTHENTICATED");
+    let (_, version) = state.tables.pin("t", None).unwrap();
+    assert_eq!(version.rows(), 0);
 }

@@ -20,7 +20,7 @@ use crate::{
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
-    trace,
+    trace::{self, Trace},
 };
 
 impl Asker {
@@ -33,8 +33,8 @@ impl Asker {
 impl At {
     /// Begins to write to the table.
     pub(super) fn begin_write(&self, change: Change) -> Result<Box<dyn Writer>> {
-        let Asker { caller, transaction, .. } = &self.asker;
-        caller.authorise(Action::Write, Object::Table(self.pinned.table.name()))?;
+        let transaction = &self.asker.transaction;
+        self.asker.authorise(Action::Write, Object::Table(self.pinned.table.name()))?;
         let _runtime = self.runtime.enter();
         let open = |change| Buffer::open(&self.state, &self.asker, &self.pinned, change);
         let (mut buffer, into) = match transaction {
@@ -45,7 +45,8 @@ impl At {
             None => (open(change)?, Into::Version(Arc::clone(&self.state))),
         };
         let before = buffer.counts();
-        Ok(Box::new(RowsWriter { buffer: Some(buffer), before, into, runtime: self.runtime.clone() }))
+        let (runtime, trace) = (self.runtime.clone(), self.asker.trace.clone());
+        Ok(Box::new(RowsWriter { buffer: Some(buffer), before, into, runtime, trace }))
     }
 
     /// Deletes rows by a condition, as IngestService does; `None` in a transaction, which keeps their addresses.
@@ -54,8 +55,8 @@ impl At {
             return Ok(None);
         }
         let name = self.pinned.table.name().to_owned();
-        self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
-        let state = Arc::clone(&self.state);
+        self.asker.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
+        let (state, caller) = (Arc::clone(&self.state), self.asker.caller.clone());
         // It goes on when the client is gone: the commit may be on its way.
         let deleted = self.runtime.spawn(trace::scope(
             self.reach.trace(),
@@ -63,6 +64,7 @@ impl At {
                 let token = state.running.token();
                 fresh::newest(&state, &name, None).await?;
                 let table = state.catalog.get(&name)?;
+                caller.check_key()?;
                 let deleted = state.tables.delete(&table, filter).await;
                 drop(token);
                 deleted
@@ -93,6 +95,8 @@ pub(super) struct RowsWriter {
     before: Counts,
     into: Into,
     runtime: Handle,
+    /// Of the statement: its own thread does not know it.
+    trace: Option<Arc<Trace>>,
 }
 
 impl RowsWriter {
@@ -104,7 +108,8 @@ impl RowsWriter {
         runtime: &Handle,
     ) -> Self {
         let into = Into::NewTable(Arc::clone(state), Box::new((new, asker.clone())));
-        Self { buffer: Some(buffer), before: Counts::default(), into, runtime: runtime.clone() }
+        let (before, runtime, trace) = (Counts::default(), runtime.clone(), asker.trace.clone());
+        Self { buffer: Some(buffer), before, into, runtime, trace }
     }
 
     /// Has a step done on the threads that may wait for the store.
@@ -113,7 +118,8 @@ impl RowsWriter {
         step: impl FnOnce(Buffer) -> futures_util::future::BoxFuture<'static, Result<Buffer>>,
     ) -> basalt_sql::Result<()> {
         let buffer = self.buffer.take().ok_or_else(|| carried(RequestError::internal()))?;
-        self.buffer = Some(on(&self.runtime, trace::carried(step(buffer))).await.map_err(carried)?);
+        let step = trace::scope(self.trace.clone(), step(buffer));
+        self.buffer = Some(on(&self.runtime, step).await.map_err(carried)?);
         Ok(())
     }
 }
@@ -143,20 +149,23 @@ impl Writer for RowsWriter {
             Into::Nowhere => return Err(carried(RequestError::internal())),
         };
         // It goes on when nobody waits for it any longer: the commit may be on its way.
-        let commit = self.runtime.spawn(trace::carried(caught_async(async move {
-            let token = state.running.token();
-            let written = buffer.commit().await?;
-            if let (Some(new), Written::Done { inserted, .. }) = (new, written) {
-                let (new, asker) = *new;
-                match new.publish(&asker, inserted > 0).await {
-                    // Made of what is not there any more: made again.
-                    Err(error) if error.is_conflict() => return Ok(Written::Conflict),
-                    published => published?,
+        let commit = self.runtime.spawn(trace::scope(
+            self.trace.clone(),
+            caught_async(async move {
+                let token = state.running.token();
+                let written = buffer.commit().await?;
+                if let (Some(new), Written::Done { inserted, .. }) = (new, written) {
+                    let (new, asker) = *new;
+                    match new.publish(&asker, inserted > 0).await {
+                        // Made of what is not there any more: made again.
+                        Err(error) if error.is_conflict() => return Ok(Written::Conflict),
+                        published => published?,
+                    }
                 }
-            }
-            drop(token);
-            Ok(written)
-        })));
+                drop(token);
+                Ok(written)
+            }),
+        ));
         commit.await.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)
     }
 }

@@ -8,6 +8,8 @@
 )]
 
 mod attached;
+#[cfg(feature = "sql")]
+mod audited;
 mod backups;
 mod below;
 mod bench;

@@ -476,6 +476,70 @@ async fn certificates_are_renewed_and_keys_taken_back_under_a_running_server() {
     refused(before.list_tables().await, "UNAUTHENTICATED");
 }
 
+/// What was begun with a key goes no further once it is taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_taken_back_writes_no_more_and_reads_no_more() {
+    let server = Secured::start().await;
+    let admin = server.admin().await;
+    let rows = batch("n", 0..3_000_000);
+    admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
+    admin.write_all("t", &[rows]).await.unwrap();
+    admin.create_table("w", &batch("a", [1]).schema()).await.unwrap();
+    let keys = server.folder.path().join("keys.toml");
+    let before = fs::read_to_string(&keys).unwrap();
+    let key = issue(server.folder.path(), "writer", Role::Writer, &["*"]);
+    let writer = server.by(&key).await;
+    known(&writer).await;
+    let mut at_batch = writer.write("w", WriteOptions::new()).await.unwrap();
+    let mut at_commit = writer.write("w", WriteOptions::new()).await.unwrap();
+    at_batch.send(&batch("a", [1])).await.unwrap();
+    at_commit.send(&batch("a", [2])).await.unwrap();
+    // Its answer is larger than what is on its way while nobody reads.
+    let mut unread = writer.query("t").stream().await.unwrap();
+    // Over HTTP a load waits for the rest of its rows.
+    let body = "a\n3\n";
+    let stream = TcpStream::connect(&server.http).await.unwrap();
+    let mut load = tls(&server.folder.path().join("ca.pem"), stream).await;
+    let head = format!(
+        "POST /v1/tables/w HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {key}\r\ncontent-type: text/csv\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\na\n",
+        body.len()
+    );
+    load.write_all(head.as_bytes()).await.unwrap();
+    load.flush().await.unwrap();
+    // It has begun before its key is gone.
+    sleep(Duration::from_millis(500)).await;
+
+    fs::write(&keys, before).unwrap();
+    let gone = async {
+        while writer.list_tables().await.is_ok() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), gone).await.expect("the keys are not read again");
+    let sent = async {
+        at_batch.send(&batch("a", [1])).await?;
+        at_batch.commit().await
+    };
+    refused(sent.await, "UNAUTHENTICATED");
+    refused(at_commit.commit().await, "UNAUTHENTICATED");
+    let end = loop {
+        match unread.next().await {
+            Ok(Some(_)) => {}
+            other => break other,
+        }
+    };
+    refused(end, "CANCELLED");
+    load.write_all(&body.as_bytes()[2..]).await.unwrap();
+    load.flush().await.unwrap();
+    let mut answer = Vec::new();
+    // A server that closes at once may leave the end of TLS out.
+    let _ = load.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("UNAUTHENTICATED"), "{answer}");
+    assert_eq!(admin.query("w").collect().await.unwrap().rows, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_show_certificates_where_a_server_asks_for_them() {
     let authority = TempDir::new().unwrap();
