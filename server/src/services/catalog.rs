@@ -11,7 +11,7 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    access::Caller,
+    access::{Action, Caller},
     call::Call,
     convert,
     coordinator::{self, fresh},

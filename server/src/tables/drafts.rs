@@ -131,9 +131,7 @@ impl Tables {
         let tables: Vec<_> = drafts.iter().map(|draft| Arc::clone(&draft.table)).collect();
         let catalog = &self.shared.catalog;
         #[cfg(feature = "sql")]
-        for table in &tables {
-            self.check_no_view(table.name())?;
-        }
+        let _views = self.without_views(tables.iter().map(|table| table.name()))?;
         let publish = || {
             let gone = gone.iter().filter_map(|gone| match gone.id {
                 Some(id) => Some((id, gone.at)),

@@ -340,7 +340,7 @@ impl Tables {
     ) -> Result<Arc<Table>, RequestError> {
         let Some(durable) = &self.durable else {
             #[cfg(feature = "sql")]
-            self.check_no_view(name)?;
+            let _views = self.without_views([name])?;
             let table = || self.shared.catalog.create(name, schema);
             return in_memory(table, retention, deletes);
         };

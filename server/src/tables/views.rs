@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
 };
 
 use basalt_core::{
@@ -45,12 +45,15 @@ impl Tables {
         }
     }
 
-    /// That no view in memory has a name.
-    pub(super) fn check_no_view(&self, name: &str) -> Result<(), RequestError> {
+    /// That no view in memory has one of some names, nor gets one while the answer is there.
+    pub(super) fn without_views<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<MutexGuard<'_, BTreeMap<String, Arc<str>>>, RequestError> {
         let views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
-        match views.contains_key(name) {
-            true => Err(taken(name)),
-            false => Ok(()),
+        match names.into_iter().find(|name| views.contains_key(*name)) {
+            Some(name) => Err(taken(name)),
+            None => Ok(views),
         }
     }
 
