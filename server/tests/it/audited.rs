@@ -47,7 +47,8 @@ impl Audited {
         let roots = ["attached", "copied"].map(|name| folder.path().join(name));
         roots.iter().for_each(|root| fs::create_dir(root).unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
-        command.args(["serve", "--store", "memory:", "--log-format", "json", "--threads", "2", "--insecure"]);
+        command.args(["serve", "--log-format", "json", "--threads", "2", "--insecure"]);
+        command.arg("--store").arg(folder.path().join("store"));
         command.args(["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]);
         command.arg("--keys").arg(&keys).arg("--audit-log").arg(folder.path().join("audit.jsonl"));
         command.arg("--attach-root").arg(&roots[0]).arg("--copy-root").arg(&roots[1]);
