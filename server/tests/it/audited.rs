@@ -70,7 +70,12 @@ impl Audited {
         // Nobody reads the rest, and it is not to fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let [clients, http] = addresses;
-        Self { process, folder, clients, http, admin, writer }
+        let server = Self { process, folder, clients, http, admin, writer };
+        // It reads its store first.
+        while !server.sql(&server.admin, "ready", "SELECT 1").starts_with("HTTP/1.1 200") {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server
     }
 
     async fn by(&self, key: &str) -> Client {
