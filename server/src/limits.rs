@@ -590,5 +590,9 @@ pub const UNCOUNTED_ANSWER_BYTES: u64 = 4 << 10;
 
 /// Between two looks at files that are read again when they change.
 pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+/// Between two looks at one that has changed, which is read when it is the same at both, or behind so many.
+pub const RELOAD_LOOK: Duration = Duration::from_millis(200);
+/// See [`RELOAD_LOOK`].
+pub const RELOAD_LOOKS: u32 = 10;
 /// Between two looks at a connection whose first bytes have not all come.
 pub const PEEK_PAUSE: Duration = Duration::from_millis(10);

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::SystemTime};
 
 use tokio::{
     sync::Notify,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use crate::limits;
@@ -41,9 +41,17 @@ pub(crate) async fn watch(of: Vec<Arc<dyn Reload>>, told: Arc<Notify>) {
             _ = ticks.tick() => false,
         };
         for (of, known) in of.iter().zip(&mut known) {
-            let now = stamps(&**of);
+            let mut now = stamps(&**of);
             if !all && now == *known {
                 continue;
+            }
+            // Whoever writes into a file, not beside it, is done when it changes no more: half of it may be a whole one.
+            for _ in 0..limits::RELOAD_LOOKS {
+                sleep(limits::RELOAD_LOOK).await;
+                let before = std::mem::replace(&mut now, stamps(&**of));
+                if before == now {
+                    break;
+                }
             }
             // One that is wrong is not tried again until it changes again.
             *known = now;

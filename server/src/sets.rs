@@ -6,7 +6,7 @@
 //! are rows of.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -105,8 +105,10 @@ impl Keeper {
 #[derive(Debug)]
 struct Entry {
     set: KeptSet,
-    /// The names of the keys of those who keep it. Its handle is enough to use it; these alone are shown it, and drop it.
-    keepers: BTreeSet<String>,
+    /// Those who keep it, by the names of their keys. Its handle is enough to use it; these alone are shown it, and drop it.
+    keepers: BTreeMap<String, Option<Arc<Account>>>,
+    /// The one among them in whose name it takes memory.
+    payer: Option<String>,
     /// Of a set of rows.
     pin: Option<Arc<VersionPin>>,
     expires: Instant,
@@ -154,18 +156,18 @@ impl Sets {
             }
             // An older one may be of a lease that is over.
             entry.pin = pin.or(entry.pin.take());
-            entry.add(keeper.names);
+            entry.add(&keeper);
             return Ok((handle, entry.expires - now));
         }
         let wanted = set.bytes();
         self.check(*bytes + wanted)?;
-        let Keeper { account, names } = keeper;
-        let mut memory = self.memory.reserve(Consumer::KeptSets).of(account);
+        let mut memory = self.memory.reserve(Consumer::KeptSets).of(keeper.account.clone());
         memory.set(wanted)?;
         *bytes += wanted;
         by_expiry.insert((expires, handle));
-        let mut entry = Entry { set, keepers: BTreeSet::new(), pin, expires, memory };
-        entry.add(names);
+        let payer = keeper.names.first().cloned();
+        let mut entry = Entry { set, keepers: BTreeMap::new(), payer, pin, expires, memory };
+        entry.add(&keeper);
         by_handle.insert(handle, entry);
         Ok((handle, expires - now))
     }
@@ -196,10 +198,10 @@ impl Sets {
         let Ok(handle) = Handle::try_from(handle) else { return false };
         let Some(entry) = entries.by_handle.get_mut(&handle) else { return false };
         if !caller.allows(Action::Cancel, Object::Server) {
-            if !caller.key_name().is_some_and(|name| entry.keepers.remove(name)) {
+            if !caller.key_name().is_some_and(|name| entry.keepers.remove(name).is_some()) {
                 return false;
             }
-            if !entry.keepers.is_empty() {
+            if entry.is_paid_without(caller.key_name(), &self.memory) {
                 return true;
             }
         }
@@ -211,8 +213,9 @@ impl Sets {
     pub(crate) fn shown_to(&self, caller: &Caller, now: Instant) -> Vec<(Handle, KeptSet, Instant)> {
         let sees_all = caller.allows(Action::Observe, Object::Server);
         let entries = self.at(now);
-        let is_shown =
-            |entry: &Entry| sees_all || caller.key_name().is_some_and(|name| entry.keepers.contains(name));
+        let is_shown = |entry: &Entry| {
+            sees_all || caller.key_name().is_some_and(|name| entry.keepers.contains_key(name))
+        };
         let shown = entries.by_handle.iter().filter(|(_, entry)| is_shown(entry));
         shown.map(|(handle, entry)| (*handle, entry.set.clone(), entry.expires)).collect()
     }
@@ -221,7 +224,7 @@ impl Sets {
     pub(crate) fn keepers(&self, handle: &[u8]) -> Vec<String> {
         let entries = self.at(Instant::now());
         let entry = Handle::try_from(handle).ok().and_then(|handle| entries.by_handle.get(&handle));
-        entry.map(|entry| entry.keepers.iter().cloned().collect()).unwrap_or_default()
+        entry.map(|entry| entry.keepers.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// How many sets are kept, and their bytes.
@@ -257,12 +260,26 @@ impl Entries {
 }
 
 impl Entry {
-    fn add(&mut self, names: Vec<String>) {
-        for name in names {
+    fn add(&mut self, keeper: &Keeper) {
+        for name in &keeper.names {
             if self.keepers.len() < limits::SET_KEEPERS {
-                self.keepers.insert(name);
+                self.keepers.insert(name.clone(), keeper.account.clone());
             }
         }
+    }
+
+    /// Whether somebody else keeps it when one has left, in whose name there is memory for it.
+    fn is_paid_without(&mut self, left: Option<&str>, memory: &Arc<MemoryPool>) -> bool {
+        let Some((next, account)) = self.keepers.first_key_value() else { return false };
+        if self.payer.as_deref() != left {
+            return true;
+        }
+        let mut paid = memory.reserve(Consumer::KeptSets).of(account.clone());
+        if paid.set(self.memory.bytes()).is_err() {
+            return false;
+        }
+        (self.payer, self.memory) = (Some(next.clone()), paid);
+        true
     }
 }
 

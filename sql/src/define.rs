@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::{
     catalog::{Alteration, NewTable},
     error::{Error, Result},
-    system::of_schema,
+    system::{self, of_schema},
 };
 
 /// The one name that an object has, in the one schema that there is.
@@ -33,6 +33,15 @@ fn only_part(name: &ObjectName, parts: &[ObjectNamePart]) -> Result<String> {
     match parts {
         [ObjectNamePart::Identifier(name)] => Ok(name.value.clone()),
         _ => Err(Error::new(ErrorKind::InvalidName, format!("{name} is not the name of a table"))),
+    }
+}
+
+/// The name of a new table or view, which is none of PostgreSQL's catalogue: without its schema it would mean that one.
+fn new_name(name: &ObjectName) -> Result<String> {
+    let plain = only_name(name)?;
+    match system::is_system(&format!("pg_catalog.{}", plain.to_lowercase())) {
+        true => Err(Error::new(ErrorKind::InvalidName, format!("{plain} is a table of pg_catalog"))),
+        false => Ok(plain),
     }
 }
 
@@ -61,7 +70,7 @@ pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> R
     }
     let schema = Schema::new(fields)?;
     let (retention, rewrites) = properties(options, &schema)?;
-    let (name, replaces) = (only_name(&create.name)?, create.or_replace);
+    let (name, replaces) = (new_name(&create.name)?, create.or_replace);
     Ok(NewTable { name, schema, retention, rewrites, replaces })
 }
 
@@ -143,7 +152,7 @@ pub(crate) struct NewView {
 
 /// The view that CREATE VIEW describes.
 pub(crate) fn new_view(view: ast::CreateView) -> Result<NewView> {
-    let name = only_name(&view.name)?;
+    let name = new_name(&view.name)?;
     let is_plain = !view.or_alter
         && !view.materialized
         && !view.secure

@@ -22,6 +22,10 @@ use object_store::{
 };
 use uuid::Uuid;
 
+mod files;
+
+pub(crate) use files::{Listed, Mark};
+
 use crate::{
     environment::{self, Environment, Panicked, Process},
     error::{Result, StorageError},
@@ -204,8 +208,26 @@ impl Store {
         self.error(path, Error::Generic { store: "LocalFileSystem", source: Box::new(error) })
     }
 
-    /// Fails where links lead from a name to outside of the folder that is not to be left. Every read asks it first, and again
-    /// each time: what was a file may be a link by then.
+    /// What is read of a file, where its folder is not to be left: of what is open, which is in it. `None` where any is read.
+    async fn within<T: Send + 'static>(
+        &self,
+        path: &str,
+        read: impl FnOnce(links::Opened) -> std::io::Result<T> + Send + 'static,
+    ) -> Option<Result<Option<T>>> {
+        let (within, local) = (self.within.clone()?, self.local.as_ref()?);
+        if let Err(error) = self.place(path) {
+            return Some(Err(error));
+        }
+        let file = local.join(path);
+        let read = move || Ok(links::open(&within, &file)?.map(read).transpose()?);
+        let done = self.run(read).await.unwrap_or_else(|e| Err(std::io::Error::other(e).into()));
+        Some(done.map_err(|failed| match failed {
+            links::Failed::Outside => StorageError::corrupt(format!("{}/{path}", self.url), links::OUTSIDE),
+            links::Failed::Io(error) => self.io_error(path, error),
+        }))
+    }
+
+    /// Fails where links lead from a folder to outside of the one that is not to be left.
     async fn check_links(&self, path: &str) -> Result<()> {
         let (Some(within), Some(local)) = (self.within.clone(), &self.local) else { return Ok(()) };
         let file = local.join(path);
@@ -219,7 +241,14 @@ impl Store {
 
     /// A whole file of at most `limit` bytes; `None` when there is none.
     pub(crate) async fn get(&self, path: &str, limit: u64) -> Result<Option<Bytes>> {
-        self.check_links(path).await?;
+        let read = move |file: links::Opened| match file.size {
+            size if size > limit => Ok(Err(size)),
+            size => file.read(0..size).map(Ok),
+        };
+        if let Some(found) = self.within(path, read).await {
+            let found = found?.transpose();
+            return found.map_err(|size| self.too_large(path, size, limit));
+        }
         match self.objects.get(&self.place(path)?).await {
             Ok(found) if found.meta.size > limit => Err(self.too_large(path, found.meta.size, limit)),
             Ok(found) => found.bytes().await.map(Some).map_err(|e| self.error(path, e)),
@@ -230,7 +259,13 @@ impl Store {
 
     /// What the store says of a file without reading it; `None` when there is none.
     pub(crate) async fn mark(&self, path: &str) -> Result<Option<Mark>> {
-        self.check_links(path).await?;
+        let mark = |file: links::Opened| {
+            let links::Opened { size, modified, number, .. } = file;
+            Ok(Mark { size, modified, e_tag: Some(number.to_string()) })
+        };
+        if let Some(found) = self.within(path, mark).await {
+            return found;
+        }
         match self.objects.head(&self.place(path)?).await {
             Ok(ObjectMeta { size, last_modified, e_tag, .. }) => {
                 Ok(Some(Mark { size, modified: last_modified.into(), e_tag }))
@@ -246,7 +281,10 @@ impl Store {
 
     /// A file without its bytes; `None` when there is none.
     pub(crate) async fn head(&self, path: &str) -> Result<Option<Listed>> {
-        self.check_links(path).await?;
+        if let Some(found) = self.within(path, |file| Ok((file.size, file.modified))).await {
+            let (path, seen) = (path.to_owned(), self.environment.wall());
+            return Ok(found?.map(|(size, modified)| Listed { path, size, modified, seen }));
+        }
         match self.objects.head(&self.place(path)?).await {
             Ok(meta) => self.listed(meta).map(Some),
             Err(Error::NotFound { .. }) => Ok(None),
@@ -282,7 +320,12 @@ impl Store {
     /// The last `bytes` of a file (all of a shorter one), and its size.
     pub(crate) async fn get_end(&self, path: &str, bytes: u64) -> Result<(Bytes, u64)> {
         let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
-        self.check_links(path).await?;
+        let end = move |file: links::Opened| {
+            Ok((file.read(file.size.saturating_sub(bytes)..file.size)?, file.size))
+        };
+        if let Some(found) = self.within(path, end).await {
+            return found?.ok_or_else(|| self.missing(path));
+        }
         match self.objects.get_opts(&self.place(path)?, options).await {
             Ok(found) => {
                 let size = found.meta.size;
@@ -295,7 +338,11 @@ impl Store {
 
     /// Ranges of a file, in their order.
     pub(crate) async fn get_ranges(&self, path: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.check_links(path).await?;
+        let wanted = ranges.to_vec();
+        let read = move |file: links::Opened| wanted.into_iter().map(|range| file.read(range)).collect();
+        if let Some(found) = self.within(path, read).await {
+            return found?.ok_or_else(|| self.missing(path));
+        }
         match self.objects.get_ranges(&self.place(path)?, ranges).await {
             Ok(found) => Ok(found),
             Err(Error::NotFound { .. }) => Err(self.missing(path)),
@@ -469,32 +516,6 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Store").field(&self.url).finish()
-    }
-}
-
-/// What a store says of a file: as long as it stays, so does what the file has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    size: u64,
-    modified: SystemTime,
-    e_tag: Option<String>,
-}
-
-/// A file of a listing.
-#[derive(Clone, Debug)]
-pub(crate) struct Listed {
-    pub(crate) path: String,
-    pub(crate) size: u64,
-    pub(crate) modified: SystemTime,
-    /// When it was listed.
-    pub(crate) seen: SystemTime,
-}
-
-impl Listed {
-    /// How long ago it was written.
-    pub(crate) fn age(&self) -> Duration {
-        // Default: what another clock has written later than now is new.
-        self.seen.duration_since(self.modified).unwrap_or_default()
     }
 }
 

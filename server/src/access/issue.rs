@@ -69,26 +69,32 @@ impl Issued {
     /// # Errors
     /// A file that is no file of keys, or has the name already; and what the system says.
     pub fn add_to(&self, path: &Path) -> Result<(), Error> {
+        // Of a link it is the file that is written, which others may have by another name.
+        let real = path.canonicalize();
+        // Default: it is not there yet.
+        let path = real.as_deref().unwrap_or(path);
         let before = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read?,
         };
-        let has_secret = super::keys::check(&format!("{before}\n{}", self.entry))
-            .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
+        // Default: no mark of the order of bytes, which some editors set, and which stands at a beginning alone.
+        let before = before.strip_prefix('\u{feff}').unwrap_or(&before);
+        let wrong = |error| Error::Config(format!("{}: {error}", path.display()));
+        let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+        let mut text = format!("{before}{end}{}", self.entry);
+        if !super::keys::check(&text).map_err(wrong)? {
+            let secret = hex(&chance::<32>()?);
+            text = format!(
+                "# What users are asked by that are none, so that nobody finds out which there are.\n\
+                 scram_secret = \"{secret}\"\n\n{text}"
+            );
+            super::keys::check(&text).map_err(wrong)?;
+        }
         // Whoever reads it meanwhile has the file before or the file behind.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut file =
             tempfile::Builder::new().prefix(".keys").tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        if !has_secret {
-            let secret = hex(&chance::<32>()?);
-            writeln!(
-                file,
-                "# What users are asked by that are none, so that nobody finds out which there are."
-            )?;
-            writeln!(file, "scram_secret = \"{secret}\"\n")?;
-        }
-        file.write_all(before.as_bytes())?;
-        file.write_all(self.entry.as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         if let Ok(there) = std::fs::metadata(path) {
             file.as_file().set_permissions(there.permissions())?;
@@ -159,5 +165,16 @@ mod tests {
         first.write_secret(&secret).unwrap();
         assert_eq!(std::fs::read_to_string(&secret).unwrap().trim(), first.secret);
         assert!(first.write_secret(&secret).is_err(), "it is there already");
+        // As others have written it: with a mark of the order of bytes, without an end of the line, behind a link.
+        let (old, link) = (folder.path().join("old.toml"), folder.path().join("link.toml"));
+        std::fs::write(&old, format!("\u{feff}# ours\n{}", first.entry.trim_end())).unwrap();
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        second.add_to(&link).unwrap();
+        new("third").add_to(&old).unwrap();
+        let keys = Keys::open(&link, [0; 32]).unwrap();
+        assert!(["first", "second", "third"].iter().all(|name| keys.of_name(name).0.is_some()));
+        // A file that is being written is none without keys.
+        std::fs::write(&old, "").unwrap();
+        assert!(keys.reload().unwrap_err().contains("no keys") && keys.of_name("third").0.is_some());
     }
 }

@@ -104,8 +104,8 @@ struct Entry {
 pub(crate) struct Keys {
     path: PathBuf,
     keys: RwLock<Arc<[Arc<Key>]>>,
-    /// For verifiers of nobody, as it was at the start.
-    secret: [u8; 32],
+    /// For verifiers of nobody.
+    secret: RwLock<[u8; 32]>,
 }
 
 impl fmt::Debug for Keys {
@@ -120,7 +120,7 @@ impl Keys {
         let read = read(path)?;
         // Default: one that an earlier version has made, which knew none.
         let secret = read.secret.unwrap_or(secret);
-        Ok(Self { path: path.to_owned(), keys: RwLock::new(read.keys), secret })
+        Ok(Self { path: path.to_owned(), keys: RwLock::new(read.keys), secret: RwLock::new(secret) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -128,18 +128,30 @@ impl Keys {
     }
 
     /// Reads the file again; how many keys there are. When that fails, those before stay. A key that is the same has the
-    /// requests under way that it had; all others are gone from then on.
+    /// requests under way that it had; all others are gone from then on. A file without any is one that somebody is about to
+    /// write.
     pub(crate) fn reload(&self) -> Result<usize, String> {
         let before = self.all();
+        let read = read(&self.path)?;
+        if read.keys.is_empty() && !before.is_empty() {
+            return Err(format!("{}: it has no keys, where it had {}", self.path.display(), before.len()));
+        }
+        if let Some(secret) = read.secret {
+            *self.secret.write().unwrap_or_else(PoisonError::into_inner) = secret;
+        }
         // Default: a key that is new is its own.
         let same = |key: &Arc<Key>| Arc::clone(before.iter().find(|known| *known == key).unwrap_or(key));
-        let keys: Arc<[Arc<Key>]> = read(&self.path)?.keys.iter().map(same).collect();
+        let keys: Arc<[Arc<Key>]> = read.keys.iter().map(same).collect();
         let n = keys.len();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&keys);
         for key in before.iter().filter(|key| !keys.iter().any(|stays| Arc::ptr_eq(stays, key))) {
             key.gone.0.store(true, Ordering::Release);
         }
         Ok(n)
+    }
+
+    fn secret(&self) -> [u8; 32] {
+        *self.secret.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn all(&self) -> Arc<[Arc<Key>]> {
@@ -178,7 +190,7 @@ impl Keys {
     pub(crate) fn of_name(&self, name: &str) -> (Option<Arc<Key>>, Verifier) {
         let key = self.all().iter().find(|key| key.name == name).cloned();
         let verifier = key.as_ref().map(|key| key.verifier.clone());
-        (key, verifier.unwrap_or_else(|| Verifier::of_nobody(name, &self.secret)))
+        (key, verifier.unwrap_or_else(|| Verifier::of_nobody(name, &self.secret())))
     }
 }
 
@@ -259,7 +271,11 @@ mod tests {
     use crate::access::issue::Issued;
 
     fn keys(text: &str) -> Keys {
-        Keys { path: PathBuf::new(), keys: RwLock::new(parse(text).unwrap().keys), secret: [9; 32] }
+        Keys {
+            path: PathBuf::new(),
+            keys: RwLock::new(parse(text).unwrap().keys),
+            secret: RwLock::new([9; 32]),
+        }
     }
 
     #[test]

@@ -46,12 +46,17 @@ impl SipService for Sips {
     ) -> std::result::Result<Response<pb::DeleteSipResponse>, Status> {
         let (call, request) = Call::begin(request)?;
         let now = Instant::now();
-        let deleted = match self.0.sets.get(&request.handle, now) {
+        let found = self.0.sets.get(&request.handle, now);
+        let known = found.is_ok();
+        let deleted = match found {
             Ok((set, _)) => set.scope.may_be_read(call.caller()),
             Err(_) => Ok(()),
         };
         let deleted = deleted.map(|()| self.0.sets.delete(call.caller(), &request.handle, now));
-        if let Ok(existed) = deleted {
+        // Of one that is not there, or not here, there is nothing to tell.
+        if let Ok(existed) = deleted
+            && known
+        {
             let digits = request.handle.iter().take(size_of::<Handle>()).map(|byte| format!("{byte:02x}"));
             call.caller().did("drop", "kept set", &digits.collect::<String>(), existed);
         }

@@ -82,8 +82,12 @@ pub(super) fn virtual_table(name: &ObjectName) -> Option<&'static tables::Virtua
         [database, rest @ ..] if *database == DATABASE && rest.len() == 2 => rest,
         all => all,
     };
+    let is_quoted =
+        matches!(name.0.last(), Some(ObjectNamePart::Identifier(name)) if name.quote_style.is_some());
     match words {
-        [plain] if plain.starts_with("pg_") => tables::find(&format!("pg_catalog.{plain}")),
+        [plain] if plain.starts_with("pg_") || !is_quoted && plain.to_lowercase().starts_with("pg_") => {
+            tables::find(&format!("pg_catalog.{}", plain.to_lowercase()))
+        }
         // As this module has named it before.
         [whole] => tables::find(whole),
         [schema, plain] => tables::find(&format!("{}.{}", schema.to_lowercase(), plain.to_lowercase())),
@@ -498,6 +502,7 @@ mod tests {
             assert_eq!(rewritten(sql), sql);
         }
         assert_eq!(rewritten("SELECT a FROM public.pg_class"), "SELECT a FROM pg_class");
+        assert!(rewritten("SELECT a FROM PG_CLASS").contains("\"pg_catalog.pg_class\""));
     }
 
     #[test]

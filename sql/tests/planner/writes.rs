@@ -517,6 +517,7 @@ async fn views_stand_for_their_queries() {
         ("CREATE VIEW x AS SELECT * FROM nowhere", ErrorKind::TableNotFound, "nowhere"),
         ("CREATE VIEW v AS SELECT 1 AS one", ErrorKind::TableExists, ""),
         ("CREATE OR REPLACE VIEW v AS SELECT * FROM w", ErrorKind::InvalidQuery, "would read itself"),
+        ("CREATE VIEW PG_Class AS SELECT 1 AS a", ErrorKind::InvalidName, "a table of pg_catalog"),
         ("INSERT INTO v VALUES (1, 'a')", ErrorKind::TableNotFound, "is a view"),
         ("DELETE FROM v", ErrorKind::TableNotFound, "is a view"),
         ("DROP TABLE v", ErrorKind::TableNotFound, "is a view"),
