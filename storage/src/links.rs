@@ -54,7 +54,7 @@ pub(crate) fn open(folder: &Path, path: &Path) -> std::result::Result<Option<Ope
     let opened = || {
         // To open a pipe would be to wait for somebody who writes to it.
         if !fs::metadata(path)?.is_file() {
-            return Err(ErrorKind::NotFound.into());
+            return Err(Error::from(ErrorKind::NotFound));
         }
         let file = File::open(path)?;
         let (real, about) = (place_of(&file, path)?, file.metadata()?);

@@ -407,8 +407,9 @@ async fn a_copy_ends_where_its_key_does() {
         while state.queries.running(&Asker::new(&caller)).is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        std::fs::write(&path, "").unwrap();
-        assert_eq!(keys.reload(), Ok(0));
+        let other = Issued::new("stays", Role::Reader, &["*".to_owned()], Allowance::default()).unwrap();
+        std::fs::write(&path, &other.entry).unwrap();
+        assert_eq!(keys.reload(), Ok(1));
         sender.send(&mut Bytes::from("2\n")).await;
         sender.end().await;
     };

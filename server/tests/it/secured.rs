@@ -466,7 +466,12 @@ async fn certificates_are_renewed_and_keys_taken_back_under_a_running_server() {
     timeout(Duration::from_secs(30), renewed).await.expect("the certificate is not read again");
     // The connection that was there goes on, as long as its key does.
     before.list_tables().await.unwrap();
-    fs::write(server.folder.path().join("keys.toml"), "").unwrap();
+    let keys = server.folder.path().join("keys.toml");
+    // A file that somebody is about to write into takes no key back.
+    fs::write(&keys, "").unwrap();
+    sleep(Duration::from_secs(8)).await;
+    before.list_tables().await.unwrap();
+    issue(server.folder.path(), "other", Role::Reader, &["*"]);
     let gone = async {
         while before.list_tables().await.is_ok() {
             sleep(Duration::from_millis(100)).await;
