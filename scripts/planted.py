@@ -463,7 +463,7 @@ PLANTS = [
         "A write into a table is acknowledged that another server has dropped.",
         [
             (
-                COMMIT,
+                "server/src/tables/closed.rs",
                 "let is_asked = !self.attached && self.is_named();",
                 "let is_asked = !self.attached && self.is_named() && !PLANTED;",
             )
@@ -477,8 +477,8 @@ PLANTS = [
         [
             (
                 "server/src/tables/catalog.rs",
-                'if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS") {',
-                'if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS") && !PLANTED {',
+                'if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS" | "WRITE_CONFLICT") {',
+                'if matches!(error.reason(), "TABLE_NOT_FOUND" | "TABLE_EXISTS" | "WRITE_CONFLICT") && !PLANTED {',
             )
         ],
         ["server services::writer::tests::what_the_catalog_refuses_is_known_here_and_told"],
