@@ -198,7 +198,8 @@ impl Sets {
         let Ok(handle) = Handle::try_from(handle) else { return false };
         let Some(entry) = entries.by_handle.get_mut(&handle) else { return false };
         if !caller.allows(Action::Cancel, Object::Server) {
-            if !caller.key_name().is_some_and(|name| entry.keepers.remove(name).is_some()) {
+            let was_kept = caller.key_name().is_some_and(|name| entry.keepers.remove(name).is_some());
+            if !was_kept {
                 return false;
             }
             if entry.is_paid_without(caller.key_name(), &self.memory) {
