@@ -211,3 +211,23 @@ pub fn select(
 static FULL: Words = [u64::MAX; BLOCK_WORDS];
 
 const _: () = assert!(BLOCK_WORDS * 64 == BLOCK_ROWS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_add_up() {
+        let some = |n| Statistics {
+            rows: n,
+            fragments: 2 * n,
+            blocks: 3 * n,
+            blocks_pruned: 4 * n,
+            blocks_full: 5 * n,
+            rows_selected: 6 * n,
+        };
+        let mut sum = some(7);
+        sum += some(100);
+        assert_eq!(sum, some(107));
+    }
+}
