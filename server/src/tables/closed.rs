@@ -16,7 +16,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::StorageError;
 use tokio::time::{Instant, sleep};
 
-use super::{Durable, Tables, commit::Edit, drafts::Gone, follow::Newest, stored::Stored};
+use super::{Durable, Shared, Tables, commit::Edit, drafts::Gone, follow::Newest, stored::Stored};
 use crate::{limits, status::RequestError};
 
 /// Tables with the versions at which they were closed.
@@ -71,14 +71,16 @@ fn gone_meanwhile(table: &Table) -> RequestError {
     RequestError::new(ErrorReason::WriteConflict, message).at("table")
 }
 
+/// The error of a change that was not made: where another table has taken the place of this one, it may be made to that.
+pub(super) fn of_replaced(shared: &Shared, table: &Table, error: RequestError) -> RequestError {
+    let is_replaced = || shared.catalog.get(table.name()).is_ok_and(|now| now.id() != table.id());
+    if error.reason() == "TABLE_NOT_FOUND" && is_replaced() { gone_meanwhile(table) } else { error }
+}
+
 impl Tables {
-    /// The error of a change to a table in memory: where another one has taken its place, it may be made to that one.
+    /// See [`of_replaced`].
     pub(super) fn of_replaced(&self, table: &Table, error: RequestError) -> RequestError {
-        let is_replaced = || self.shared.catalog.get(table.name()).is_ok_and(|now| now.id() != table.id());
-        match error.reason() == "TABLE_NOT_FOUND" && is_replaced() {
-            true => gone_meanwhile(table),
-            false => error,
-        }
+        of_replaced(&self.shared, table, error)
     }
 }
 

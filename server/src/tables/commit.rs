@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    Shared,
+    Shared, closed,
     delete::without,
     locate::RowPredicate,
     stored::{Fresh, Stored},
@@ -167,7 +167,10 @@ impl Stored {
         self.log.check_young(files.iter().map(|new| &new.file))?;
         let (done, answer) = oneshot::channel();
         let write = Write { files, pending, rows, replaces, request, done };
-        self.queue.send(write).await.map_err(|_| self.gone())?;
+        self.queue
+            .send(write)
+            .await
+            .map_err(|_| closed::of_replaced(&self.shared, &self.table, self.gone()))?;
         answer.await.map_err(|_| self.gone())?
     }
 

@@ -40,7 +40,7 @@ impl Tables {
         filter: Option<Filter>,
     ) -> Result<Deletion, RequestError> {
         let predicate = RowPredicate::Selected(Arc::new(filter));
-        let stored = self.stored(table)?;
+        let stored = self.stored(table).map_err(|error| self.of_replaced(table, error))?;
         if let Some(stored) = &stored {
             stored.check_writable()?;
             stored.make_way().await?;

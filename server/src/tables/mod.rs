@@ -380,7 +380,7 @@ impl Tables {
     /// Commits rows; they are durable, where the table is, when this returns.
     pub(crate) async fn write(&self, rows: NewRows) -> Result<Written, RequestError> {
         let table = Arc::clone(rows.table());
-        match self.stored(&table)? {
+        match self.stored(&table).map_err(|error| self.of_replaced(&table, error))? {
             Some(stored) => stored.write(rows).await,
             None => {
                 let shared = Arc::clone(&self.shared);

