@@ -33,19 +33,24 @@ async fn started(store: &str) -> Arc<State> {
     state
 }
 
+fn statement<'a>(sql: &str, caller: &'a Caller, connection: &'a Arc<Connection>) -> Statement<'a> {
+    Statement {
+        sql: sql.to_owned(),
+        parameters: Vec::new(),
+        caller,
+        method: "Sql",
+        connection,
+        deadline: Instant::now() + Duration::from_secs(60),
+        running: None,
+    }
+}
+
 /// The number that a statement answers, in a transaction or by itself.
 async fn run(state: &Arc<State>, sql: &str, transaction: Option<&Arc<Transaction>>) -> Result<i64> {
     let address = "127.0.0.1:1".parse().unwrap();
     let caller = Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
-    let statement = Statement {
-        sql: sql.to_owned(),
-        parameters: Vec::new(),
-        caller: &caller,
-        method: "Sql",
-        connection: &Connection::new(),
-        deadline: Instant::now() + Duration::from_secs(60),
-        running: None,
-    };
+    let connection = Connection::new();
+    let statement = statement(sql, &caller, &connection);
     let running = statement.begin_copying(state, transaction.cloned(), Copying::Not).await?;
     let mut rows = running.rows(state);
     let mut number = 0;
@@ -389,16 +394,8 @@ async fn a_copy_ends_where_its_key_does() {
     let state = state("memory:", Some(access));
     state.load().await.unwrap();
     let begun = async |sql: &str, copying: Copying| {
-        let statement = Statement {
-            sql: sql.to_owned(),
-            parameters: Vec::new(),
-            caller: &caller,
-            method: "Sql",
-            connection: &Connection::new(),
-            deadline: Instant::now() + Duration::from_secs(60),
-            running: None,
-        };
-        statement.begin_copying(&state, None, copying).await.map(drop)
+        let connection = Connection::new();
+        statement(sql, &caller, &connection).begin_copying(&state, None, copying).await.map(drop)
     };
     begun("CREATE TABLE t (a BIGINT)", Copying::Not).await.unwrap();
     let (sender, copying) = Sender::new();

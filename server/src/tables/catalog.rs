@@ -27,6 +27,10 @@ pub(super) struct Known {
     opening: BTreeMap<u64, watch::Receiver<()>>,
 }
 
+fn ids(state: &CatalogState) -> BTreeSet<u64> {
+    state.tables().values().map(TableEntry::number).collect()
+}
+
 /// A table on its way into memory, until it is dropped.
 pub(super) struct Opening {
     durable: Arc<Durable>,
@@ -52,7 +56,7 @@ impl Durable {
 
     /// The ids of the tables that are in it.
     fn ids(&self) -> BTreeSet<u64> {
-        self.known().state.tables().values().map(TableEntry::number).collect()
+        ids(&self.known().state)
     }
 
     /// Whether a table is in it.
@@ -163,8 +167,6 @@ impl Tables {
         next: Arc<CatalogState>,
         own: Option<&TableEntry>,
     ) -> Option<Opening> {
-        let ids =
-            |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
         let mut known = durable.known();
         if next.version() <= known.state.version() {
             return None;

@@ -61,7 +61,7 @@ impl Tables {
                 }
                 deleted => {
                     self.shared.memory.count_tables(&self.shared.catalog);
-                    return deleted;
+                    return deleted.map_err(|error| self.of_replaced(table, error));
                 }
             }
         }
@@ -82,8 +82,7 @@ impl Tables {
             let (was, is) = without(&snapshot, &found);
             if was.is_empty() { Ok(at) } else { of.commit(Change { was, is, ..Change::default() }) }
         };
-        let version =
-            self.shared.cpu.run(commit).await?.map_err(|error| self.of_replaced(table, error.into()))?;
+        let version = self.shared.cpu.run(commit).await??;
         Ok(Deletion { version, rows })
     }
 }
