@@ -23,7 +23,13 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{class::Class, limits, long_threads::LONG_THREADS, membership::PROTOCOL, tls};
+use crate::{
+    class::Class,
+    limits,
+    long_threads::{LONG_THREADS, lower_priority},
+    membership::PROTOCOL,
+    tls,
+};
 
 /// What a thread is to do.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -56,8 +62,8 @@ pub(crate) trait Environment: basalt_storage::Environment {
         PROTOCOL
     }
 
-    /// Starts a thread that works for as long as the server does.
-    fn thread(&self, name: &str, work: Job) -> io::Result<thread::JoinHandle<()>>;
+    /// Starts a thread that works for as long as the server does, in this runtime, with the priority of a class; it may wait.
+    fn thread(&self, name: &str, class: Class, work: Job) -> io::Result<()>;
 }
 
 /// Where connections come in.
@@ -178,8 +184,16 @@ impl Environment for Process {
         pool.spawn(job);
     }
 
-    fn thread(&self, name: &str, work: Job) -> io::Result<thread::JoinHandle<()>> {
-        thread::Builder::new().name(name.to_owned()).spawn(work)
+    fn thread(&self, name: &str, class: Class, work: Job) -> io::Result<()> {
+        let runtime = Handle::current();
+        let work = move || {
+            if class == Class::Long {
+                lower_priority();
+            }
+            let _runtime = runtime.enter();
+            work();
+        };
+        thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{limits, state::State};
+use crate::{class::Class, limits, state::State};
 
 /// Tells the pool again and again, as long as there is one, what the process has beyond its counts. Only for a process
 /// that is one server and nothing else. Where the system does not say, nothing is told.
@@ -26,7 +26,7 @@ pub(crate) fn watch(state: &State) {
             thread::sleep(limits::PROCESS_INTERVAL);
         }
     };
-    if let Err(error) = state.environment.thread("basalt-memory", Box::new(watch)) {
+    if let Err(error) = state.environment.thread("basalt-memory", Class::Short, Box::new(watch)) {
         tracing::warn!(%error, "no thread that looks at the process's memory");
     }
 }

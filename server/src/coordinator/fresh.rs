@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use basalt_core::table::Table;
 use basalt_proto::v1::{self as pb, filter};
 
-use crate::{moment::Moment, state::State, status::Result, tables::TableVersion};
+use crate::{limits, moment::Moment, state::State, status::Result, tables::TableVersion};
 
 /// The moment since when the store must have been looked into.
 fn needed(state: &State) -> Moment {
@@ -70,33 +70,30 @@ pub(crate) async fn announced(state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Makes a table as new as what was acknowledged, and looks for one that is not known.
-pub(crate) async fn table(state: &State, name: &str) -> Result<()> {
+/// A table, as new as what was acknowledged; one that is not known is looked for.
+pub(crate) async fn table(state: &State, name: &str) -> Result<Arc<Table>> {
     table_since(state, name, needed(state)).await
 }
 
-async fn table_since(state: &State, name: &str, needed: Moment) -> Result<()> {
+async fn table_since(state: &State, name: &str, needed: Moment) -> Result<Arc<Table>> {
     if !state.tables.is_durable() {
-        return Ok(());
+        return Ok(state.catalog.get(name)?);
     }
     catalog_since(state, needed).await?;
     let table = match state.catalog.get(name) {
         Ok(table) => table,
-        Err(_) => {
-            state.tables.look_for(name).await?;
-            state.catalog.get(name)?
-        }
+        Err(_) => state.tables.look_for(name).await?,
     };
     announced_table(state, &table).await?;
     state.tables.refresh_since(&table, needed).await?;
     state.tables.follow_at_once(&table).await;
-    Ok(())
+    Ok(table)
 }
 
-/// Makes a table as new as the store has it, and with it those that a filter asks or may ask for attributes.
-pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter>) -> Result<()> {
+/// A table as new as the store has it, and with it those that a filter asks or may ask for attributes.
+pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter>) -> Result<Arc<Table>> {
     let now = Moment::now(&*state.environment);
-    table_since(state, name, now).await?;
+    let table = table_since(state, name, now).await?;
     let (mut others, mut done) = (Vec::new(), BTreeSet::from([name.to_owned()]));
     filter.iter().for_each(|filter| asked(filter, &mut others));
     refers(state, name, &mut others);
@@ -107,11 +104,11 @@ pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter
         match table_since(state, &other, now).await {
             // One that is not there is an error of the filter, which knows its place.
             Err(_) if state.catalog.get(&other).is_err() => {}
-            looked => looked?,
+            looked => drop(looked?),
         }
         refers(state, &other, &mut others);
     }
-    Ok(())
+    Ok(table)
 }
 
 /// The tables that semi-joins name; decoding the message has bounded how deep it is.
@@ -143,11 +140,17 @@ pub(crate) async fn pin(
     name: &str,
     version: Option<u64>,
 ) -> Result<(Arc<Table>, TableVersion)> {
-    table(state, name).await?;
-    if let Some(version) = version.filter(|_| state.tables.is_durable()) {
-        let table = state.catalog.get(name)?;
-        state.tables.refresh_to(&table, version).await?;
-        state.tables.rebuild(&table, version).await?;
+    let mut table = table(state, name).await?;
+    for _ in 0..limits::COMMIT_ATTEMPTS {
+        if let Some(version) = version.filter(|_| state.tables.is_durable()) {
+            state.tables.refresh_to(&table, version).await?;
+            state.tables.rebuild(&table, version).await?;
+        }
+        match state.tables.pin(name, version) {
+            // Another one has just taken its place.
+            Err(error) if error.reason() == "TABLE_NOT_FOUND" => table = self::table(state, name).await?,
+            pinned => return pinned,
+        }
     }
     state.tables.pin(name, version)
 }
@@ -161,7 +164,7 @@ pub(crate) async fn all(state: &State) -> Result<()> {
         match table_since(state, known.name(), needed).await {
             // It is gone by now.
             Err(_) if state.catalog.get(known.name()).is_err() => {}
-            done => done?,
+            done => drop(done?),
         }
     }
     Ok(())

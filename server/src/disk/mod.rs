@@ -24,14 +24,18 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{SyncSender, TrySendError, sync_channel},
     },
-    thread::JoinHandle,
 };
 
 use basalt_core::{encoding, fragment::ColumnParts};
 use basalt_storage::{FragmentEntry, TableState};
-use tokio::time::Instant;
+use tokio::{
+    sync::{
+        mpsc::{Sender, channel},
+        oneshot,
+    },
+    time::Instant,
+};
 use twox_hash::XxHash3_64;
 
 use self::{
@@ -40,6 +44,7 @@ use self::{
 };
 use crate::{
     cache::{FragmentCache, Rows},
+    class::Class,
     environment::{Environment, run},
     limits,
     metrics::Metrics,
@@ -107,8 +112,9 @@ struct Shared {
 pub(crate) struct DiskCache {
     shared: Arc<Shared>,
     /// `None` once it is closed.
-    jobs: Mutex<Option<SyncSender<Job>>>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    jobs: Mutex<Option<Sender<Job>>>,
+    /// Closed when the thread that writes has ended.
+    writer: Mutex<Option<oneshot::Receiver<()>>>,
     lock: File,
 }
 
@@ -178,10 +184,15 @@ impl DiskCache {
             metrics,
             environment,
         });
-        let (sender, jobs) = sync_channel(limits::CACHE_WRITES);
-        let writing = Arc::clone(&shared);
-        match shared.environment.thread("basalt-cache", Box::new(move || writing.run(&jobs))) {
-            Ok(writer) => {
+        let (sender, jobs) = channel(limits::CACHE_WRITES);
+        let (writing, (ended, writer)) = (Arc::clone(&shared), oneshot::channel());
+        let write = move || {
+            writing.run(jobs);
+            drop(ended);
+        };
+        // Queries and writes come first.
+        match shared.environment.thread("basalt-cache", Class::Long, Box::new(write)) {
+            Ok(()) => {
                 let (jobs, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
                 Some(Arc::new(Self { shared, jobs, writer, lock }))
             }
@@ -256,8 +267,10 @@ impl DiskCache {
     pub(crate) async fn close(self: &Arc<Self>) {
         self.stop();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // It ends with the file in hand.
-        let _ = run(&*self.shared.environment, move || writer.map(JoinHandle::join)).await;
+        if let Some(writer) = writer {
+            // It ends with the file in hand.
+            let _ = writer.await;
+        }
         let _ = self.lock.unlock();
     }
 
@@ -270,12 +283,9 @@ impl DiskCache {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = &*jobs else { return };
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        match jobs.try_send(job) {
-            Ok(()) => {}
-            // It is written when it is encoded the next time, or goes when there is need.
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            }
+        // Where too many wait: it is written when it is encoded the next time, or goes when there is need.
+        if jobs.try_send(job).is_err() {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -5,12 +5,12 @@ use std::{
     io::{self, BufWriter, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering, mpsc::Receiver},
+    sync::{Arc, atomic::Ordering},
     time::SystemTime,
 };
 
 use basalt_core::fragment::Column;
-use tokio::time::Instant;
+use tokio::{sync::mpsc::Receiver, time::Instant};
 
 use super::{
     FOLDER, Job, Key, PARTS, Shared, UNFINISHED,
@@ -19,17 +19,15 @@ use super::{
 };
 use crate::{
     cache::{Purpose, Rows},
-    limits, long_threads,
+    limits,
     panics::caught,
 };
 
 impl Shared {
     /// Works until nobody can give it more to do.
-    pub(super) fn run(&self, jobs: &Receiver<Job>) {
-        // Queries and writes come first.
-        long_threads::lower_priority();
+    pub(super) fn run(&self, mut jobs: Receiver<Job>) {
         self.scan();
-        for job in jobs {
+        while let Some(job) = self.environment.wait(jobs.recv()) {
             if !self.stopping.load(Ordering::Relaxed) {
                 // A panic is in the log.
                 let _ = caught(|| {
@@ -128,10 +126,12 @@ impl Shared {
         let write = || {
             let file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-            let mut out = BufWriter::new(file);
+            let mut out = BufWriter::new(&file);
             contents.write(&mut out)?;
             out.flush()?;
             drop(out);
+            // As its reads are noted; where it fails, it goes sooner.
+            let _ = file.set_modified(self.environment.wall());
             fs::rename(&unfinished, &path)
         };
         write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
@@ -165,7 +165,7 @@ impl Shared {
                 }
             }
         }
-        found.sort_by_key(|(used, ..)| *used);
+        found.sort_unstable();
         let mut files = self.files();
         found.into_iter().for_each(|(_, name, bytes)| files.insert(name, bytes, None));
         drop(files);

@@ -122,11 +122,11 @@ impl Flight {
         let schema = schema.ok_or_else(|| RequestError::protocol("a stream without a schema"))?;
         let columns: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
 
-        match fresh::table(&self.state, &name).await {
-            Err(error) if error.reason() == "TABLE_NOT_FOUND" => {}
-            known => known?,
-        }
-        let is_there = self.state.catalog.find(&name).is_ok();
+        let known = match fresh::table(&self.state, &name).await {
+            Err(error) if error.reason() == "TABLE_NOT_FOUND" => None,
+            known => Some(known?),
+        };
+        let is_there = known.is_some() || self.state.catalog.find(&name).is_ok();
         let mut gone = Vec::new();
         let draft = match (is_there, mode) {
             (true, Mode { exists: Exists::Append, .. }) => None,
@@ -151,9 +151,10 @@ impl Flight {
                 Some(self.draft(call, &name, convert::table_schema(&schema)?).await?)
             }
         };
-        let table = match &draft {
-            Some(draft) => Arc::clone(draft.table()),
-            None => self.state.catalog.get(&name)?,
+        let table = match (&draft, known) {
+            (Some(draft), _) => Arc::clone(draft.table()),
+            (None, Some(known)) => known,
+            (None, None) => self.state.catalog.get(&name)?,
         };
         let written = self.write(call, &stream, table, columns, &mut incoming, ahead).await;
         match (draft, &written) {

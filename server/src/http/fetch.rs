@@ -155,8 +155,7 @@ async fn describe(state: &Arc<State>, call: &mut Call, parts: &Parts, name: &str
         Some("full") => true,
         Some(_) => return Err(wrong("the view is `schema` or `full`").at("view")),
     };
-    fresh::table(state, name).await.map_err(|error| state.meant(error, name, call.caller()))?;
-    let table = state.catalog.get(name)?;
+    let table = fresh::table(state, name).await.map_err(|error| state.meant(error, name, call.caller()))?;
     call.table = Some(Arc::clone(&table));
     let mut columns: Vec<_> = table.schema().fields().iter().map(column).collect();
     if is_full {

@@ -90,11 +90,11 @@ async fn all(
     let mut body = request.into_body();
     let (mut start, mut draft) = (Start::default(), None);
     let creates = options.is_set("create")?;
-    match fresh::table(state, name).await {
-        Err(error) if creates && error.reason() == "TABLE_NOT_FOUND" => {}
-        known => known.map_err(|error| state.meant(error, name, call.caller()))?,
-    }
-    if creates && state.catalog.find(name).is_err() {
+    let known = match fresh::table(state, name).await {
+        Err(error) if creates && error.reason() == "TABLE_NOT_FOUND" => None,
+        known => Some(known.map_err(|error| state.meant(error, name, call.caller()))?),
+    };
+    if known.is_none() && state.catalog.find(name).is_err() {
         // Another load may have made it by then.
         let turn = timeout_at(deadline, state.made.turn(name).acquire_owned()).await;
         let turn = turn.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())?;
@@ -106,9 +106,10 @@ async fn all(
             draft = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
         }
     }
-    let table = match &draft {
-        Some(draft) => Arc::clone(draft.table()),
-        None => state.catalog.get(name)?,
+    let table = match (&draft, known) {
+        (Some(draft), _) => Arc::clone(draft.table()),
+        (None, Some(known)) => known,
+        (None, None) => state.catalog.get(name)?,
     };
     let loaded = async {
         call.table = Some(Arc::clone(&table));

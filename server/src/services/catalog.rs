@@ -137,8 +137,7 @@ impl Catalog {
         let table = match created {
             Ok(table) => table,
             Err(error) if request.if_not_exists && error.reason() == "TABLE_EXISTS" => {
-                fresh::table(&self.0, &request.name).await?;
-                let table = self.0.catalog.get(&request.name)?;
+                let table = fresh::table(&self.0, &request.name).await?;
                 if !table.schema().means_the_same_as(&schema) {
                     let message = format!("table {:?} exists with another schema", request.name);
                     return Err(RequestError::new(ErrorReason::TableExists, message).at("schema"));
@@ -205,8 +204,7 @@ impl Catalog {
         call: &mut Call,
         request: &pb::SetRetentionRequest,
     ) -> Result<pb::SetRetentionResponse, RequestError> {
-        fresh::table(&self.0, &request.table).await?;
-        let table = self.0.catalog.get(&request.table)?;
+        let table = fresh::table(&self.0, &request.table).await?;
         call.table = Some(Arc::clone(&table));
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, table.schema()));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
@@ -222,8 +220,7 @@ impl Catalog {
     ) -> Result<pb::SetDeletesResponse, RequestError> {
         let deletes = convert::from_deletes(request.deletes)?;
         let deletes = deletes.ok_or_else(|| RequestError::protocol("it does not say which").at("deletes"))?;
-        fresh::table(&self.0, &request.table).await?;
-        let table = self.0.catalog.get(&request.table)?;
+        let table = fresh::table(&self.0, &request.table).await?;
         call.table = Some(Arc::clone(&table));
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         whole(async move { tables.set_deletes(&target, deletes).await }).await?;
@@ -295,8 +292,7 @@ impl Catalog {
         request: &pb::GetTableRequest,
     ) -> Result<pb::GetTableResponse, RequestError> {
         let meant = |error| self.0.meant(error, &request.name, call.caller()).at("name");
-        fresh::table(&self.0, &request.name).await.map_err(meant)?;
-        let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
+        let table = fresh::table(&self.0, &request.name).await.map_err(meant)?;
         call.table = Some(Arc::clone(&table));
         let full = request.view() == pb::TableView::Full;
         let (told, deadline) = (convert::told(&self.0.tables, &table), self.0.deadline(call)?);

@@ -82,8 +82,7 @@ impl Ingest {
     ) -> Result<pb::DeleteResponse, RequestError> {
         let deadline = self.0.deadline(call)?;
         // How many rows it was is said of the newest version that the store has, whoever has written it.
-        fresh::newest(&self.0, &request.table, request.filter.as_ref()).await?;
-        let table = self.0.catalog.get(&request.table)?;
+        let table = fresh::newest(&self.0, &request.table, request.filter.as_ref()).await?;
         call.table = Some(Arc::clone(&table));
         if request.filter.is_none() {
             let message = "a deletion without a filter; the constant true selects all rows";
@@ -123,8 +122,8 @@ impl Session {
         };
         call.authorise(&open).map_err(|e| e.at("open"))?;
         let meant = |error| self.state.meant(error, &open.table, call.caller()).at("open");
-        fresh::table(&self.state, &open.table).await.map_err(meant)?;
-        let mut write = Write::open(&self.state, call.caller(), &open)?;
+        let table = fresh::table(&self.state, &open.table).await.map_err(meant)?;
+        let mut write = Write::to(&self.state, call.caller(), table, &open)?;
         call.table = Some(Arc::clone(write.table()));
         let schema = Some(convert::to_schema(write.table().schema()));
         let opened = pb::Opened { schema, window_bytes: limits::INGEST_WINDOW_BYTES };

@@ -52,13 +52,7 @@ struct Identity {
 }
 
 impl Write {
-    /// That of a stream, which begins with this message.
-    pub(crate) fn open(state: &Arc<State>, caller: &Caller, open: &pb::Open) -> Result<Self, RequestError> {
-        let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
-        Self::to(state, caller, table, open)
-    }
-
-    /// The same to a table at hand.
+    /// That of a stream to a table, which begins with this message.
     pub(crate) fn to(
         state: &Arc<State>,
         caller: &Caller,
@@ -366,7 +360,8 @@ mod tests {
         let open = pb::Open { table: "t".into(), request_id: "once".into(), ..Default::default() };
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let rows = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
-        let write = Write::open(state, &Caller::itself(&state.access), &open)
+        let table = state.catalog.get("t").unwrap();
+        let write = Write::to(state, &Caller::itself(&state.access), table, &open)
             .unwrap()
             .take_arrow(16, rows)
             .await

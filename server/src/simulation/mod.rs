@@ -6,6 +6,7 @@
 //! `BASALT_TRACE=file` writes down what happened.
 
 mod client;
+mod disks;
 mod model;
 mod node;
 mod store;
@@ -32,6 +33,7 @@ use turmoil::Sim;
 
 use self::{
     client::{Client, excused},
+    disks::Disks,
     model::{Kind, Model},
     node::{Names, Node, Skew, any},
     store::Objects,
@@ -72,6 +74,8 @@ struct World {
     /// They find each other by a name.
     by_name: bool,
     objects: Arc<Objects>,
+    /// In every second four of seeds.
+    disks: Option<Arc<Disks>>,
     trace: Trace,
     names: Names,
     states: Arc<Mutex<Vec<Weak<State>>>>,
@@ -102,6 +106,7 @@ impl World {
             nodes,
             by_name: seed % 4 == 3,
             objects: Arc::default(),
+            disks: (seed / 4 % 2 == 1).then(|| Arc::new(Disks::new())),
             trace: Trace::new(),
             names: Names::default(),
             states: Arc::new(Mutex::new((0..nodes).map(|_| Weak::new()).collect())),
@@ -125,6 +130,11 @@ impl World {
     fn protocol(&self, start: u64) -> u32 {
         let is_other = self.seed % 8 == 5 && StdRng::seed_from_u64(self.seed ^ start).random();
         PROTOCOL + u32::from(is_other)
+    }
+
+    /// One in so many writes is of a fragment of its own; nothing less is kept on a disk.
+    fn seldom_many(&self) -> u32 {
+        if self.disks.is_some() { 6 } else { 30 }
     }
 
     /// How long versions are retained.
@@ -151,6 +161,9 @@ impl World {
         };
         Config {
             store: STORE.into(),
+            cache: self.disks.as_ref().map(|disks| disks.of(node)),
+            // The least, so that some files go for others.
+            cache_size: 1 << 20,
             threads: 1,
             memory: Memory::Bytes(256 << 20),
             keep_versions: self.keep_versions(),
@@ -323,8 +336,11 @@ impl World {
             let at = chance.random_range(0..self.nodes);
             match chance.random_range(0..20) {
                 0..6 => {
-                    let rows =
-                        if chance.random_range(0..30) == 0 { 5000 } else { chance.random_range(1..40) };
+                    let rows = if chance.random_range(0..self.seldom_many()) == 0 {
+                        5000
+                    } else {
+                        chance.random_range(1..40)
+                    };
                     let change = self.model.borrow_mut().begin_append(rows);
                     self.change(change, &clients, &mut chance).await?;
                 }
@@ -404,6 +420,9 @@ impl World {
                 fault = 10;
             }
             self.note(&format!("fault {fault} at {a} and {b}"));
+            if self.disks.is_some() && (fault < 2 || chance.random_range(0..4) == 0) {
+                self.spoil(node, &mut chance);
+            }
             match fault {
                 0 | 1 if is_up && self.up.borrow().len() > 1 => self.command(Command::Crash(node)),
                 2 if is_up && self.up.borrow().len() > 1 => {
@@ -420,6 +439,14 @@ impl World {
                     turmoil::release(a, b);
                 }
             }
+        }
+    }
+
+    /// What the disk of a node becomes, while the node is up or not.
+    fn spoil(&self, node: usize, chance: &mut StdRng) {
+        if let Some(disks) = &self.disks {
+            let (all, spoilt) = disks.spoil(node, chance);
+            self.note(&format!("{spoilt} of {all} files of node {node} are spoilt"));
         }
     }
 

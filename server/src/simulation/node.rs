@@ -8,7 +8,6 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
-    thread::JoinHandle,
     time::{Duration, SystemTime},
 };
 
@@ -170,8 +169,9 @@ impl Environment for Node {
         self.protocol
     }
 
-    fn thread(&self, _: &str, _: Job) -> io::Result<JoinHandle<()>> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn thread(&self, _: &str, _: Class, work: Job) -> io::Result<()> {
+        threads::start(work);
+        Ok(())
     }
 }
 

@@ -62,8 +62,7 @@ impl At {
             self.reach.trace(),
             caught_async(async move {
                 let token = state.running.token();
-                fresh::newest(&state, &name, None).await?;
-                let table = state.catalog.get(&name)?;
+                let table = fresh::newest(&state, &name, None).await?;
                 caller.check_key()?;
                 let deleted = state.tables.delete(&table, filter).await;
                 drop(token);

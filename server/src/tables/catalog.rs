@@ -15,7 +15,7 @@ use basalt_storage::{CatalogState, Created, StorageError, TableEntry};
 use tokio::sync::watch;
 
 use super::{Durable, Tables, unreadable::cannot_load};
-use crate::{moment::Moment, panics::caught_async, status::RequestError};
+use crate::{limits, moment::Moment, panics::caught_async, status::RequestError};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -62,6 +62,13 @@ impl Durable {
     /// Whether a table is in it.
     pub(super) fn has(&self, id: u64) -> bool {
         self.known().state.tables().values().any(|entry| entry.number() == id)
+    }
+
+    /// The id of the table of a name, and whether it is on its way.
+    fn entry_of(&self, name: &str) -> Option<(u64, bool)> {
+        let known = self.known();
+        let id = known.state.tables().get(name)?.number();
+        Some((id, known.opening.contains_key(&id)))
     }
 
     /// Waits for tables that are on their way: for that of a name, or for all.
@@ -134,17 +141,28 @@ impl Tables {
         self.durable.as_ref().map_or_else(BTreeSet::new, |durable| durable.ids())
     }
 
-    /// Looks for a table that is not there, and waits while it is loaded.
-    pub(crate) async fn look_for(&self, name: &str) -> Result<(), RequestError> {
-        let Some(durable) = &self.durable else { return Ok(()) };
-        durable.opened(Some(name)).await;
-        if self.shared.catalog.get(name).is_err() {
-            self.look_again(name).await?;
+    /// Looks for a table that is not there, and waits while it is loaded. Where another takes its place by then, it is that
+    /// one, and so on.
+    pub(crate) async fn look_for(&self, name: &str) -> Result<Arc<Table>, RequestError> {
+        let catalog = &self.shared.catalog;
+        let Some(durable) = &self.durable else { return Ok(catalog.get(name)?) };
+        for _ in 0..limits::COMMIT_ATTEMPTS {
+            durable.opened(Some(name)).await;
+            if let Ok(table) = catalog.get(name) {
+                return Ok(table);
+            }
+            self.refresh_catalog(self.shared.now()).await?;
+            let entry = durable.entry_of(name);
+            let may_come = entry.is_some_and(|(_, is_opening)| is_opening);
+            if !may_come && catalog.get(name).is_err() && durable.entry_of(name) == entry {
+                break;
+            }
         }
-        Ok(())
+        Ok(catalog.get(name)?)
     }
 
     /// Goes to what the catalog has by now, and waits until the table that has a name there is loaded.
+    #[cfg(feature = "sql")]
     pub(crate) async fn look_again(&self, name: &str) -> Result<(), RequestError> {
         let Some(durable) = &self.durable else { return Ok(()) };
         self.refresh_catalog(self.shared.now()).await?;
@@ -257,7 +275,13 @@ impl Tables {
     fn let_go(&self, durable: &Durable, id: u64) {
         self.forget_unreadable(durable, id);
         self.forget_older(durable, id);
-        let stored = durable.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let mut tables = durable.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let stored = tables.remove(&id);
+        if let Some(stored) = &stored {
+            // At no moment is it in neither place: a statement that has found it goes on to read it.
+            self.part_with(durable, Arc::clone(stored));
+        }
+        drop(tables);
         if let (Some(stored), Some(disk)) = (&stored, &self.shared.disk) {
             disk.forget_table(&stored.state());
         }
@@ -266,7 +290,6 @@ impl Tables {
                 let _ = self.shared.catalog.remove(stored.table.name());
             }
             self.forget(&stored.table);
-            self.part_with(durable, stored);
         }
     }
 
