@@ -11,6 +11,7 @@ mod admission;
 
 use std::{
     marker::PhantomData,
+    pin::pin,
     sync::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
@@ -40,7 +41,7 @@ use crate::{
     limits,
     long_threads::lower_priority,
     panics::caught,
-    queries::Listed,
+    queries::{Committing, Listed},
     status::RequestError,
     trace::{self, Entered},
 };
@@ -438,14 +439,24 @@ impl StopOnDrop {
         deadline: Instant,
         work: impl Future<Output = T>,
     ) -> Result<T, RequestError> {
-        tokio::select! {
+        let mut work = pin!(work);
+        let (over, is_late) = tokio::select! {
             biased;
-            done = timeout_at(deadline, work) => done.map_err(|_| {
-                self.stop.expire();
-                RequestError::deadline()
-            }),
-            error = self.cancelled() => Err(error),
+            done = timeout_at(deadline, &mut work) => match done {
+                Ok(done) => return Ok(done),
+                Err(_) => (RequestError::deadline(), true),
+            },
+            error = self.cancelled() => (error, false),
+        };
+        // Default: what is not listed writes nothing.
+        let committing = self.listed.as_ref().map(Listed::committing).unwrap_or_default();
+        if !committing.give_up() {
+            return Committing::outcome(work, &over).await;
         }
+        if is_late {
+            self.stop.expire();
+        }
+        Err(over)
     }
 }
 

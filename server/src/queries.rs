@@ -15,10 +15,10 @@ use std::{
 use basalt_core::exec::{Control, Stop};
 use basalt_proto::{
     cluster::v1 as peer,
-    v1::{self as pb, QueryState},
+    v1::{self as pb, ErrorReason, QueryState},
 };
 use prost::Message as _;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -61,6 +61,7 @@ pub(crate) struct Entry {
     rows: AtomicU64,
     stop: Stop,
     cancelled: CancellationToken,
+    committing: Committing,
 }
 
 impl fmt::Debug for Entry {
@@ -69,6 +70,64 @@ impl fmt::Debug for Entry {
             .field("number", &self.number)
             .field("text", &self.text)
             .finish_non_exhaustive()
+    }
+}
+
+/// Where a statement is that may write: it may be given up, by whoever stops it or for its deadline, until it begins to commit,
+/// and may not commit behind that. From the commit on what becomes of it is waited for: who is told that a statement was
+/// cancelled makes it again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Committing(Arc<Mutex<Stage>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Before,
+    #[cfg(feature = "sql")]
+    Committing,
+    GivenUp,
+}
+
+impl Committing {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It begins to commit, unless it was given up.
+    #[cfg(feature = "sql")]
+    pub(crate) fn begin(&self) -> Result<(), RequestError> {
+        let mut stage = self.stage();
+        if *stage == Stage::GivenUp {
+            return Err(RequestError::new(ErrorReason::Cancelled, "the statement was given up"));
+        }
+        *stage = Stage::Committing;
+        Ok(())
+    }
+
+    /// Nothing was committed.
+    #[cfg(feature = "sql")]
+    pub(crate) fn is_refused(&self) {
+        *self.stage() = Stage::Before;
+    }
+
+    /// Gives it up, unless it commits; whether it is.
+    pub(crate) fn give_up(&self) -> bool {
+        let mut stage = self.stage();
+        if *stage == Stage::Before {
+            *stage = Stage::GivenUp;
+        }
+        *stage == Stage::GivenUp
+    }
+
+    /// What becomes of a statement that commits, for which nobody would wait any longer but for that.
+    pub(crate) async fn outcome<T>(
+        statement: impl Future<Output = T>,
+        over: &RequestError,
+    ) -> Result<T, RequestError> {
+        timeout(limits::OUTCOME_TIMEOUT, statement).await.map_err(|_| {
+            let message = format!("{}; whether what it wrote is there is not known", over.message());
+            RequestError::new(ErrorReason::OutcomeUnknown, message)
+        })
     }
 }
 
@@ -164,7 +223,19 @@ impl Queries {
         caller: &Caller,
         method: &'static str,
         control: &Control,
+        times: (Instant, i64),
+    ) -> Listed {
+        self.list_writing(caller, method, control, times, Committing::default())
+    }
+
+    /// The same of one that may write, and that says when it commits.
+    pub(crate) fn list_writing(
+        self: &Arc<Self>,
+        caller: &Caller,
+        method: &'static str,
+        control: &Control,
         (at, now): (Instant, i64),
+        committing: Committing,
     ) -> Listed {
         let trace = trace::current();
         let number = trace.as_ref().and_then(|trace| trace.take_number());
@@ -181,6 +252,7 @@ impl Queries {
             rows: AtomicU64::new(0),
             stop: control.stop().clone(),
             cancelled: CancellationToken::new(),
+            committing,
         });
         self.entries().insert(entry.number, Arc::clone(&entry));
         // Its key may have gone before it was listed, when nobody stopped it.
@@ -243,10 +315,18 @@ impl Queries {
 }
 
 impl Entry {
-    /// Has it stop.
+    /// Has it stop, unless it commits.
     fn end(&self) {
-        self.stop.kill();
+        if self.committing.give_up() {
+            self.stop.kill();
+        }
         self.cancelled.cancel();
+    }
+
+    /// Whether it commits what it writes.
+    #[cfg(feature = "sql")]
+    pub(crate) fn committing(&self) -> &Committing {
+        &self.committing
     }
 
     /// What it asks for, of which the beginning is shown.
@@ -342,6 +422,11 @@ impl Listed {
     /// For whoever knows more of it.
     pub(crate) fn entry(&self) -> Arc<Entry> {
         Arc::clone(&self.entry)
+    }
+
+    /// Whether it commits what it writes.
+    pub(crate) fn committing(&self) -> Committing {
+        self.entry.committing.clone()
     }
 
     /// Waits until somebody has it stopped.

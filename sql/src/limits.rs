@@ -24,6 +24,10 @@ pub const SCRIPT_WORDS: usize = 64;
 pub const ALIASES: usize = 16;
 /// Parameters of a statement, as many as a message of PostgreSQL's protocol can have.
 pub const PARAMETERS: usize = 65_535;
+/// Bytes of the header of a message with rows of another node's task.
+pub const TASK_HEADER_BYTES: usize = 64 << 20;
+/// Rows of such a message: a column may take no bytes however many they are.
+pub const TASK_BATCH_ROWS: u64 = 1 << 24;
 /// Batches of an answer that wait to be read.
 pub const WAITING_BATCHES: usize = 2;
 /// Bytes of the stack of a thread that plans and runs statements, as far as it needs them: a tree that is as deep as

@@ -105,13 +105,14 @@ pub struct Statistics {
 }
 
 impl AddAssign for Statistics {
+    /// Some of it may be what another node says.
     fn add_assign(&mut self, other: Self) {
-        self.rows += other.rows;
-        self.fragments += other.fragments;
-        self.blocks += other.blocks;
-        self.blocks_pruned += other.blocks_pruned;
-        self.blocks_full += other.blocks_full;
-        self.rows_selected += other.rows_selected;
+        self.rows = self.rows.saturating_add(other.rows);
+        self.fragments = self.fragments.saturating_add(other.fragments);
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.blocks_pruned = self.blocks_pruned.saturating_add(other.blocks_pruned);
+        self.blocks_full = self.blocks_full.saturating_add(other.blocks_full);
+        self.rows_selected = self.rows_selected.saturating_add(other.rows_selected);
     }
 }
 
@@ -229,5 +230,7 @@ mod tests {
         let mut sum = some(7);
         sum += some(100);
         assert_eq!(sum, some(107));
+        sum += Statistics { rows: u64::MAX, ..some(0) };
+        assert_eq!(sum, Statistics { rows: u64::MAX, ..some(107) });
     }
 }

@@ -28,11 +28,11 @@ pub(crate) fn explained(mut whole: pb::ExplainResponse, hops: Vec<Hop>) -> pb::E
                 blocks_full: 0,
                 ..sip
             });
-            all.rows_in += rows;
-            all.rows_passed += passed;
-            all.apply_us += apply;
-            all.blocks_skipped += skipped;
-            all.blocks_full += full;
+            all.rows_in = all.rows_in.saturating_add(rows);
+            all.rows_passed = all.rows_passed.saturating_add(passed);
+            all.apply_us = all.apply_us.saturating_add(apply);
+            all.blocks_skipped = all.blocks_skipped.saturating_add(skipped);
+            all.blocks_full = all.blocks_full.saturating_add(full);
         }
         whole.hops.push(pb::PlanHop {
             of: hop.what,
@@ -78,9 +78,9 @@ pub(crate) fn explained(mut whole: pb::ExplainResponse, hops: Vec<Hop>) -> pb::E
 fn add(all: &mut Vec<pb::PlanOperator>, one: pb::PlanOperator) {
     match all.iter_mut().find(|known| known.name == one.name && known.text == one.text) {
         Some(known) => {
-            known.rows_in += one.rows_in;
-            known.rows_out += one.rows_out;
-            known.busy_ns += one.busy_ns;
+            known.rows_in = known.rows_in.saturating_add(one.rows_in);
+            known.rows_out = known.rows_out.saturating_add(one.rows_out);
+            known.busy_ns = known.busy_ns.saturating_add(one.busy_ns);
             // Nodes work side by side.
             known.elapsed_ns = known.elapsed_ns.max(one.elapsed_ns);
         }
@@ -92,8 +92,8 @@ fn add(all: &mut Vec<pb::PlanOperator>, one: pb::PlanOperator) {
 fn add_filter(all: &mut Vec<pb::PlanFilter>, one: pb::PlanFilter) {
     match all.iter_mut().find(|known| known.text == one.text) {
         Some(known) => {
-            known.blocks_pruned += one.blocks_pruned;
-            known.blocks_full += one.blocks_full;
+            known.blocks_pruned = known.blocks_pruned.saturating_add(one.blocks_pruned);
+            known.blocks_full = known.blocks_full.saturating_add(one.blocks_full);
         }
         None => all.push(one),
     }
@@ -102,7 +102,7 @@ fn add_filter(all: &mut Vec<pb::PlanFilter>, one: pb::PlanFilter) {
 /// Adds a column at one node to those of the others.
 fn add_column(all: &mut Vec<pb::PlanColumn>, one: pb::PlanColumn) {
     let Some(known) = all.iter_mut().find(|known| known.name == one.name) else { return all.push(one) };
-    known.bytes += one.bytes;
+    known.bytes = known.bytes.saturating_add(one.bytes);
     known.encodings.extend(one.encodings);
     known.encodings.sort_unstable();
     known.encodings.dedup();

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     call::Call,
+    queries::Committing,
     sql::{RowStream, Statement, Transaction},
     status::{RequestError, Result},
 };
@@ -60,6 +61,7 @@ impl Flight {
             connection: &connection,
             deadline: self.state.deadline(call)?,
             running: None,
+            committing: Committing::default(),
         };
         statement.describe(&self.state, None).await
     }
@@ -75,7 +77,16 @@ impl Flight {
         let (deadline, running) = (self.state.deadline(call)?, call.take_running());
         let connection = call.connection();
         let (sql, caller, method, connection) = (sql.to_owned(), call.caller(), call.label(), &connection);
-        let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
+        let statement = Statement {
+            sql,
+            parameters,
+            caller,
+            method,
+            connection,
+            deadline,
+            running,
+            committing: Committing::default(),
+        };
         RowStream::begin(&self.state, statement, transaction).await
     }
 

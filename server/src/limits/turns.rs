@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// How long what becomes of a commit is waited for when its statement is cancelled or its deadline has passed.
+pub const OUTCOME_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
 /// could take no more than the second whatever they tell.
 pub const SHORT_EFFORT: u64 = 10_000_000;

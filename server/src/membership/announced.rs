@@ -14,8 +14,8 @@ use basalt_proto::cluster::v1::TableVersion;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Announced {
+    /// 0: none.
     catalog: AtomicU64,
-    catalog_reached: AtomicU64,
     /// By table id.
     tables: Mutex<BTreeMap<u64, u64>>,
 }
@@ -37,13 +37,14 @@ impl Announced {
 
     /// The newest version of the catalog that was announced, and that [`Announced::catalog_reached`] was not told of.
     pub(crate) fn catalog(&self) -> Option<u64> {
-        let announced = self.catalog.load(Ordering::Acquire);
-        (announced > self.catalog_reached.load(Ordering::Acquire)).then_some(announced)
+        Some(self.catalog.load(Ordering::Acquire)).filter(|announced| *announced > 0)
     }
 
-    /// This node has read the catalog up to a version.
+    /// This node has read all that the catalog has since a version was announced: what was announced, whether it was true or
+    /// not, is looked for no longer, and what is announced from now on is.
     pub(crate) fn catalog_reached(&self, version: u64) {
-        self.catalog_reached.fetch_max(version, Ordering::AcqRel);
+        // Where another one was announced meanwhile, that is looked for.
+        let _ = self.catalog.compare_exchange(version, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The newest version of a table that was announced, and that [`Announced::reached`] was not told of.
@@ -93,9 +94,17 @@ mod tests {
         announced.reached(7, 6);
         assert_eq!(announced.version(7), None);
         assert_eq!((announced.catalog(), announced.version(7)), (Some(3), None));
+        announced.catalog_reached(2);
+        assert_eq!(announced.catalog(), Some(3));
         announced.catalog_reached(3);
         assert_eq!(announced.catalog(), None);
-        announced.note(3, &of(9));
+        // Who lies once is not believed for ever.
+        announced.note(u64::MAX, &[]);
+        announced.catalog_reached(u64::MAX);
+        announced.note(4, &[]);
+        assert_eq!(announced.catalog(), Some(4));
+        announced.catalog_reached(4);
+        announced.note(0, &of(9));
         announced.retain(|table| table == 7);
         assert!(!announced.is_quiet());
         announced.retain(|table| table != 7);

@@ -48,8 +48,8 @@ pub(crate) struct Members {
     left: AtomicBool,
     /// The configured names were never looked up.
     unresolved: AtomicBool,
-    /// There is a node for which there was no room.
-    incomplete: AtomicBool,
+    /// When there was last no room for a node, which asks again as long as it is there.
+    incomplete: Mutex<Option<Moment>>,
     environment: Arc<dyn Environment>,
     callers: Callers,
     /// `None`: nodes show no certificates.
@@ -205,7 +205,7 @@ impl Members {
             started: Moment::now(&*environment),
             left: AtomicBool::new(false),
             unresolved: AtomicBool::new(true),
-            incomplete: AtomicBool::new(false),
+            incomplete: Mutex::default(),
             callers: Callers::new(Arc::clone(&environment)),
             environment,
             tls,
@@ -328,7 +328,7 @@ impl Members {
     /// what this node has not heard of.
     pub(crate) fn leased(&self) -> Option<Moment> {
         let blind = !self.names.is_empty() && self.unresolved.load(Ordering::Acquire);
-        if blind || self.left.load(Ordering::Acquire) || self.incomplete.load(Ordering::Acquire) {
+        if blind || self.left.load(Ordering::Acquire) || self.is_incomplete() {
             return None;
         }
         let links = self.links();
@@ -468,7 +468,7 @@ impl Members {
             return;
         }
         if links.len() >= limits::NODES {
-            self.incomplete.store(true, Ordering::Release);
+            *self.incomplete() = Some(Moment::now(&*self.environment));
             tracing::warn!(address, "there are {} nodes, the most", limits::NODES);
             return;
         }
@@ -496,6 +496,8 @@ impl Members {
 
     /// Makes the view again.
     fn refresh(&self) {
+        // Before the links are looked at: of two at once the later one has what the other one saw.
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         let mut nodes = BTreeMap::from([(Arc::clone(&self.own), None::<Arc<Link>>)]);
         for (address, known) in &*self.links() {
             let name: Arc<str> = match known.link.status() {
@@ -518,13 +520,21 @@ impl Members {
         }
         let nodes = nodes.into_iter().map(|(name, link)| Node { name, link }).collect();
         let new = View::new(nodes, self.replicas);
-        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         let placed_again = new.seeds != view.seeds;
         *view = Arc::new(new);
         drop(view);
         if placed_again {
             self.changed.send_replace(());
         }
+    }
+
+    fn incomplete(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there was no room for a node of late.
+    fn is_incomplete(&self) -> bool {
+        self.incomplete().is_some_and(|at| at.is_within(limits::REFUSED_FOR, &*self.environment))
     }
 
     fn links(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Known>> {

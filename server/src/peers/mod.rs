@@ -45,6 +45,7 @@ use crate::{
     cpu::StopOnDrop,
     limits,
     membership::Cluster,
+    panics::caught_async,
     queries::Asker,
     state::State,
     status::{RequestError, Result as Answer},
@@ -73,7 +74,8 @@ impl PeerHandler {
         }
         let Self { state, following } = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = fresh::announced(&state).await {
+            // A panic is in the log; whoever comes next tries again.
+            if let Err(error) = caught_async(fresh::announced(&state)).await {
                 tracing::debug!(error = error.message(), "cannot read what was announced");
             }
             following.store(false, Ordering::Release);

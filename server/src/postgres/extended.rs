@@ -15,7 +15,7 @@ use super::{
     METHOD,
     command::Command,
     error::{Error, Result},
-    portal::{Portal, guarded, placed, reads},
+    portal::{Ends, Portal, guarded, placed, reads},
     rows::{self, Column},
     session::{Session, split},
     transaction::{declared, no_cursor},
@@ -25,6 +25,7 @@ use super::{
 use crate::{
     access::{Action, Object},
     limits,
+    queries::Committing,
     sql::Statement,
 };
 
@@ -154,10 +155,20 @@ impl Session {
         caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
         let (cancelled, deadline) = (key.begin(), state.deadline_within(settings.timeout()));
         let (sql, running) = (part.sql.clone(), Some(state.running.token()));
-        let statement =
-            Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
-        let described =
-            guarded(wire, &cancelled, &shared.closing, statement.describe(state, transaction)).await;
+        // It writes nothing.
+        let committing = Committing::default();
+        let statement = Statement {
+            sql,
+            parameters: Vec::new(),
+            caller,
+            method: METHOD,
+            connection,
+            deadline,
+            running,
+            committing: committing.clone(),
+        };
+        let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
+        let described = guarded(wire, ends, statement.describe(state, transaction)).await;
         described.map_err(|end| placed(end, part))
     }
 
@@ -327,8 +338,9 @@ impl Session {
             return self.obey(command, &part, &parameters, &formats, false).await;
         }
         self.join_batch(&part).await?;
-        if !portal.is_begun() {
-            self.begin(&mut portal).await?;
+        match portal.is_begun() {
+            true => portal.goes_on(self.key.begin()),
+            false => self.begin(&mut portal).await?,
         }
         let most = u64::try_from(rows).ok().filter(|rows| *rows > 0);
         self.fetch(&mut portal, most, true).await?;

@@ -1,10 +1,11 @@
 //! A statement that runs for a client, and its rows on their way.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
 use arrow_schema::DataType;
 use basalt_core::query::Literal;
+use basalt_proto::v1::ErrorReason;
 use basalt_sql::{
     script::{Part, Word},
     system::postgres_type,
@@ -26,6 +27,7 @@ use crate::{
     access::{Action, Object, quota::Turn},
     limits, logged,
     panics::caught_async,
+    queries::Committing,
     sql::{Copying, RowsOfStatement, Statement},
     status::RequestError,
 };
@@ -49,6 +51,8 @@ enum Run {
     Under(Box<Under>),
     /// It is over; the rows of a query were sent.
     Over(Vec<Column>),
+    /// It was given up at its deadline, before all of its rows, of these columns, were asked for.
+    Expired(Vec<Column>),
 }
 
 /// What runs.
@@ -57,6 +61,7 @@ pub(super) struct Under {
     pub(super) rows: RowsOfStatement,
     pub(super) columns: Vec<Column>,
     pub(super) cancelled: CancellationToken,
+    committing: Committing,
     deadline: Instant,
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
@@ -85,13 +90,22 @@ impl Portal {
     }
 
     pub(super) fn expire(&mut self, now: Instant) {
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
-            self.run = Run::Over(Vec::new());
+        if let Run::Under(under) = &mut self.run
+            && under.deadline <= now
+        {
+            self.run = Run::Expired(std::mem::take(&mut under.columns));
         }
     }
 
     pub(super) fn is_begun(&self) -> bool {
         !matches!(self.run, Run::Not)
+    }
+
+    /// It goes on: a request to cancel is one for it from now on, and those that came before were for others.
+    pub(super) fn goes_on(&mut self, cancelled: CancellationToken) {
+        if let Run::Under(under) = &mut self.run {
+            under.cancelled = cancelled;
+        }
     }
 
     /// Bytes that it takes beside what runs.
@@ -116,7 +130,7 @@ impl Portal {
     pub(super) fn columns(&self) -> &[Column] {
         match &self.run {
             Run::Under(under) => &under.columns,
-            Run::Over(columns) => columns,
+            Run::Over(columns) | Run::Expired(columns) => columns,
             Run::Not => &[],
         }
     }
@@ -125,7 +139,7 @@ impl Portal {
     fn gives_rows(&self) -> bool {
         match &self.run {
             Run::Under(under) => under.rows.command().gives_rows(),
-            Run::Over(columns) => !columns.is_empty(),
+            Run::Over(columns) | Run::Expired(columns) => !columns.is_empty(),
             Run::Not => false,
         }
     }
@@ -136,6 +150,16 @@ impl Portal {
             under.columns = columns(under.rows.schema(), formats, self.told.as_deref())?;
         }
         Ok(())
+    }
+}
+
+impl Under {
+    /// Its next rows, and what has nobody wait for them.
+    pub(super) fn next<'a>(
+        &'a mut self,
+        closing: &'a CancellationToken,
+    ) -> (Ends<'a>, impl Future<Output = std::result::Result<Option<RecordBatch>, RequestError>> + 'a) {
+        (Ends { cancelled: &self.cancelled, closing, committing: &self.committing }, self.rows.next())
     }
 }
 
@@ -177,20 +201,45 @@ fn columns(
     Ok(columns)
 }
 
+/// What has nobody wait for a statement any longer.
+pub(super) struct Ends<'a> {
+    pub(super) cancelled: &'a CancellationToken,
+    pub(super) closing: &'a CancellationToken,
+    /// Whether it commits, which is waited for all the same.
+    pub(super) committing: &'a Committing,
+}
+
+impl Ends<'_> {
+    /// What becomes of work that has come to one of these.
+    pub(super) async fn outcome<T>(
+        &self,
+        work: impl Future<Output = std::result::Result<T, RequestError>>,
+        over: Error,
+    ) -> std::result::Result<T, End> {
+        if self.committing.give_up() {
+            return Err(over.into());
+        }
+        let over = RequestError::new(ErrorReason::Cancelled, over.message());
+        let outcome = Committing::outcome(work, &over).await.and_then(|done| done);
+        Ok(outcome.map_err(Error::from)?)
+    }
+}
+
 /// Waits for work, unless the client cancels it or goes, or the server ends.
 pub(super) async fn guarded<T>(
     wire: &mut Wire,
-    cancelled: &CancellationToken,
-    closing: &CancellationToken,
+    ends: Ends<'_>,
     work: impl Future<Output = std::result::Result<T, RequestError>>,
 ) -> std::result::Result<T, End> {
-    tokio::select! {
+    let mut work = pin!(caught_async(work));
+    let over = tokio::select! {
         biased;
-        () = cancelled.cancelled() => Err(Error::cancelled().into()),
-        done = caught_async(work) => Ok(done.map_err(Error::from)?),
-        () = closing.cancelled() => Err(Error::stopping().fatal().into()),
-        () = wire.gone() => Err(End::Gone),
-    }
+        () = ends.cancelled.cancelled() => Error::cancelled(),
+        done = &mut work => return Ok(done.map_err(Error::from)?),
+        () = ends.closing.cancelled() => Error::stopping().fatal(),
+        () = wire.gone() => return Err(End::Gone),
+    };
+    ends.outcome(work, over).await
 }
 
 impl Session {
@@ -211,7 +260,7 @@ impl Session {
         // Many rows take their time, and a client that copies them has not said how long.
         let unsaid = (!matches!(copying, Copying::Not)).then_some(Duration::MAX);
         let deadline = state.deadline_within(settings.timeout().or(unsaid));
-        let cancelled = key.begin();
+        let (cancelled, committing) = (key.begin(), Committing::default());
         let statement = Statement {
             sql: part.sql.clone(),
             parameters: portal.parameters.clone(),
@@ -220,14 +269,16 @@ impl Session {
             connection,
             deadline,
             running: Some(state.running.token()),
+            committing: committing.clone(),
         };
         let begun = async {
             let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));
             statement.begin_copying(state, transaction, copying).await
         };
+        let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
         let running = match sent {
-            Some(rows) => rows.guarded(wire, &cancelled, &shared.closing, begun).await,
-            None => guarded(wire, &cancelled, &shared.closing, begun).await,
+            Some(rows) => rows.guarded(wire, ends, begun).await,
+            None => guarded(wire, ends, begun).await,
         };
         let running = running.map_err(|end| placed(end, &part))?;
         let rows = running.rows(state);
@@ -236,6 +287,7 @@ impl Session {
             rows,
             columns,
             cancelled,
+            committing,
             deadline,
             began,
             batch: None,
@@ -282,16 +334,16 @@ impl Session {
     ) -> std::result::Result<u64, End> {
         let part = portal.part.clone();
         let tag = Tag::of(part.as_ref().map_or(&[], |part| &part.words));
+        if let Run::Expired(_) = &portal.run {
+            // What was sent is not all.
+            return Err(Error::from(RequestError::deadline()).into());
+        }
         let Run::Under(under) = &mut portal.run else {
             if ends {
                 self.wire.put(&CommandComplete::new(tag.with(0)))?;
             }
             return Ok(0);
         };
-        if under.sent > 0 {
-            // Whatever has run meanwhile was cancelled by itself.
-            under.cancelled = self.key.begin();
-        }
         let outcome = match (under.rows.copied().cloned(), under.rows.command().gives_rows()) {
             (Some(form), _) => self.copy_out(under, &form).await.map(|rows| (0, true, rows)),
             (None, true) => self.rows(under, most).await.map(|(sent, is_over)| (sent, is_over, sent)),
@@ -379,7 +431,8 @@ impl Session {
             if left == 0 {
                 return Ok((sent, false));
             }
-            match guarded(wire, &under.cancelled, &shared.closing, under.rows.next()).await? {
+            let (ends, next) = under.next(&shared.closing);
+            match guarded(wire, ends, next).await? {
                 Some(batch) => under.batch = (batch.num_rows() > 0).then_some((batch, 0)),
                 None => return Ok((sent, true)),
             }
@@ -390,7 +443,9 @@ impl Session {
     async fn written(&mut self, under: &mut Under) -> std::result::Result<u64, End> {
         let Self { shared, wire, .. } = self;
         let mut written = 0;
-        while let Some(batch) = guarded(wire, &under.cancelled, &shared.closing, under.rows.next()).await? {
+        loop {
+            let (ends, next) = under.next(&shared.closing);
+            let Some(batch) = guarded(wire, ends, next).await? else { break };
             let counts = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
             let counts = counts.filter(|counts| counts.null_count() == 0);
             written += counts.map_or(0, |counts| counts.values().iter().sum::<i64>());

@@ -359,6 +359,7 @@ impl Session {
         if describes {
             self.put_description(&portal)?;
         }
+        portal.goes_on(self.key.begin());
         let sent = self.fetch(&mut portal, rows, false).await?;
         self.portals.insert(name.to_owned(), portal);
         self.wire.put(&CommandComplete::new(format!("FETCH {sent}")))?;

@@ -9,7 +9,7 @@ use super::{Transaction, turn::Turn};
 use crate::{
     access::{Action, Caller, Object},
     class::Class,
-    queries::Entry,
+    queries::{Committing, Entry},
     state::State,
     status::Result,
     trace::{Entered, Trace},
@@ -34,6 +34,17 @@ pub(super) struct Asker {
 }
 
 impl Asker {
+    /// The statement begins to commit, or to change the catalog: it is done to its end from now on.
+    pub(super) fn commits(&self) -> Result<()> {
+        self.committing().begin()
+    }
+
+    /// To say so later.
+    pub(super) fn committing(&self) -> Committing {
+        // Default: what is not listed nobody stops.
+        self.entry.as_ref().map(|entry| entry.committing().clone()).unwrap_or_default()
+    }
+
     /// Fails where it may not do what it asks for.
     pub(super) fn authorise(&self, action: Action, object: Object<'_>) -> Result<()> {
         let _entered = Entered::new(self.trace.clone());

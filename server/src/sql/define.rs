@@ -40,6 +40,7 @@ impl At {
         let only_at = exactly.then(|| self.pinned.version.number());
         let alterations = alterations.into_iter().map(stored).collect();
         let state = Arc::clone(&self.state);
+        self.asker.commits().map_err(carried)?;
         // It goes on when the client is gone: the commit may be on its way.
         let altered = self.runtime.spawn(trace::scope(
             self.reach.trace(),
@@ -52,7 +53,10 @@ impl At {
         ));
         match altered.await.unwrap_or_else(|_| Err(RequestError::internal())) {
             Ok(()) => Ok(Written::Done { inserted: 0, deleted: 0 }),
-            Err(error) if error.is_conflict() && exactly => Ok(Written::Conflict),
+            Err(error) if error.is_conflict() && exactly => {
+                self.asker.committing().is_refused();
+                Ok(Written::Conflict)
+            }
             Err(error) => Err(carried(error)),
         }
     }
@@ -169,6 +173,7 @@ impl Tables {
         let (state, token) = (Arc::clone(&self.state), self.state.running.token());
         let caller = self.asker.caller.clone();
         let deletes = if table.rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
+        self.asker.commits()?;
         let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
             let created = state.tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
@@ -181,6 +186,7 @@ impl Tables {
     pub(super) async fn remove(&self, table: &str, if_exists: bool) -> basalt_sql::Result<()> {
         let (state, name, caller) = (Arc::clone(&self.state), table.to_owned(), self.asker.caller.clone());
         let transaction = self.asker.transaction.clone();
+        self.asker.commits().map_err(carried)?;
         let removed = self.on_runtime(async move {
             let removed = match transaction {
                 Some(transaction) => remove_with(&state, &caller, &transaction, &name).await,
@@ -203,6 +209,7 @@ impl Tables {
             self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
         }
         let (state, name, sql) = (Arc::clone(&self.state), name.to_owned(), sql.to_owned());
+        self.asker.commits().map_err(carried)?;
         let made = self.on_runtime(async move {
             let token = state.running.token();
             let made = state.tables.create_view(&name, &sql, replace).await;
@@ -217,6 +224,7 @@ impl Tables {
         self.refuse_in_transaction("DROP VIEW").map_err(carried)?;
         self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
         let (state, name) = (Arc::clone(&self.state), name.to_owned());
+        self.asker.commits().map_err(carried)?;
         let removed = self.on_runtime(async move {
             fresh::catalog(&state).await?;
             let token = state.running.token();

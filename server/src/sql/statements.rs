@@ -23,6 +23,7 @@ use crate::{
     class::Class,
     connection::Connection,
     cpu::{Permit, StopOnDrop},
+    queries::Committing,
     readers::Slot,
     state::State,
     status::{RequestError, Result},
@@ -45,6 +46,8 @@ pub(crate) struct Statement<'a> {
     pub(crate) deadline: Instant,
     /// A shutdown waits for the answer until it is read, or given up.
     pub(crate) running: Option<TaskTrackerToken>,
+    /// For a door that itself stops to wait for it.
+    pub(crate) committing: Committing,
 }
 
 /// A statement that runs. Dropping it stops the work.
@@ -83,7 +86,8 @@ impl Statement<'_> {
         let deadline = self.deadline;
         let control = state.control_of(self.caller);
         let times = (Instant::now(), state.environment.now_micros());
-        let listed = state.queries.list(self.caller, self.method, &control, times);
+        let committing = self.committing;
+        let listed = state.queries.list_writing(self.caller, self.method, &control, times, committing);
         let entry = listed.entry();
         entry.says(&self.sql);
         let stop = StopOnDrop::of_query(listed, &control);

@@ -16,6 +16,7 @@ use crate::{
     class::Class,
     connection::Connection,
     queries::Asker,
+    queries::Committing,
     state::State,
     status::Result,
 };
@@ -42,6 +43,7 @@ fn statement<'a>(sql: &str, caller: &'a Caller, connection: &'a Arc<Connection>)
         connection,
         deadline: Instant::now() + Duration::from_secs(60),
         running: None,
+        committing: Committing::default(),
     }
 }
 

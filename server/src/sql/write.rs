@@ -18,6 +18,7 @@ use crate::{
     access::{Action, Object},
     coordinator::fresh,
     panics::caught_async,
+    queries::Committing,
     state::State,
     status::{RequestError, Result},
     trace::{self, Trace},
@@ -46,7 +47,8 @@ impl At {
         };
         let before = buffer.counts();
         let (runtime, trace) = (self.runtime.clone(), self.asker.trace.clone());
-        Ok(Box::new(RowsWriter { buffer: Some(buffer), before, into, runtime, trace }))
+        let committing = self.asker.committing();
+        Ok(Box::new(RowsWriter { buffer: Some(buffer), before, into, runtime, trace, committing }))
     }
 
     /// Deletes rows by a condition, as IngestService does; `None` in a transaction, which keeps their addresses.
@@ -57,6 +59,7 @@ impl At {
         let name = self.pinned.table.name().to_owned();
         self.asker.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
         let (state, caller) = (Arc::clone(&self.state), self.asker.caller.clone());
+        self.asker.commits().map_err(carried)?;
         // It goes on when the client is gone: the commit may be on its way.
         let deleted = self.runtime.spawn(trace::scope(
             self.reach.trace(),
@@ -96,6 +99,7 @@ pub(super) struct RowsWriter {
     runtime: Handle,
     /// Of the statement: its own thread does not know it.
     trace: Option<Arc<Trace>>,
+    committing: Committing,
 }
 
 impl RowsWriter {
@@ -108,7 +112,8 @@ impl RowsWriter {
     ) -> Self {
         let into = Into::NewTable(Arc::clone(state), Box::new((new, asker.clone())));
         let (before, runtime, trace) = (Counts::default(), runtime.clone(), asker.trace.clone());
-        Self { buffer: Some(buffer), before, into, runtime, trace }
+        let committing = asker.committing();
+        Self { buffer: Some(buffer), before, into, runtime, trace, committing }
     }
 
     /// Has a step done on the threads that may wait for the store.
@@ -148,6 +153,7 @@ impl Writer for RowsWriter {
             Into::Nowhere => return Err(carried(RequestError::internal())),
         };
         // It goes on when nobody waits for it any longer: the commit may be on its way.
+        self.committing.begin().map_err(carried)?;
         let commit = self.runtime.spawn(trace::scope(
             self.trace.clone(),
             caught_async(async move {
@@ -165,7 +171,11 @@ impl Writer for RowsWriter {
                 Ok(written)
             }),
         ));
-        commit.await.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)
+        let written = commit.await.unwrap_or_else(|_| Err(RequestError::internal()));
+        if matches!(written, Ok(Written::Conflict)) {
+            self.committing.is_refused();
+        }
+        written.map_err(carried)
     }
 }
 

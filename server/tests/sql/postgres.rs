@@ -2,6 +2,7 @@
 
 mod batches;
 pub(crate) mod client;
+mod ended;
 mod statements;
 
 use std::time::Duration;

@@ -178,10 +178,17 @@ impl WorkerChannel for Channel {
             self.channels.nodes.read(&self.node, rows)
         });
         let pieces = self.channels.unless_given_up(try_join_all(asked)).await?;
+        let pool = &self.channels.of.runtime.memory_pool;
         let received = pieces.into_iter().map(|pieces| {
             let bytes = MetricBuilder::new(&metrics).global_counter("bytes_received");
-            Received { pieces, reader: Reader::new(), bytes, given_up: self.channels.over(), is_over: false }
-                .boxed()
+            Received {
+                pieces,
+                reader: Reader::new(pool),
+                bytes,
+                given_up: self.channels.over(),
+                is_over: false,
+            }
+            .boxed()
         });
         Ok(received.collect())
     }
@@ -214,7 +221,7 @@ impl Received {
                 return Poll::Ready(self.reader.finish().map(|()| None));
             };
             self.bytes.add(piece.len());
-            self.reader.push(piece);
+            self.reader.push(piece)?;
         }
     }
 }

@@ -1,15 +1,22 @@
 //! Rows of a task as they travel: an Arrow IPC stream, in pieces.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use datafusion::arrow::{
-    buffer::Buffer,
-    ipc::{reader::StreamDecoder, writer::StreamWriter},
+use datafusion::{
+    arrow::{
+        buffer::Buffer,
+        ipc::{reader::StreamDecoder, writer::StreamWriter},
+    },
+    execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation},
 };
 
+use super::framing::Framing;
 use crate::error::{Error, Result};
 
 /// Writes batches.
@@ -37,20 +44,30 @@ fn unwritten(error: datafusion::arrow::error::ArrowError) -> Error {
     Error::Internal(format!("rows of a task: {error}"))
 }
 
-/// Reads them.
+/// Reads them. What has come of a batch is reserved until all of it is there.
 pub(super) struct Reader {
+    framing: Framing,
     decoder: StreamDecoder,
     piece: Buffer,
+    held: MemoryReservation,
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
-        Self { decoder: StreamDecoder::new(), piece: Buffer::from(Vec::<u8>::new()) }
+    pub(super) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
+        Self {
+            framing: Framing::new(),
+            decoder: StreamDecoder::new(),
+            piece: Buffer::from(Vec::<u8>::new()),
+            held: MemoryConsumer::new("BasaltReceived").register(pool),
+        }
     }
 
     /// The next bytes.
-    pub(super) fn push(&mut self, piece: Bytes) {
+    pub(super) fn push(&mut self, piece: Bytes) -> Result<()> {
+        self.framing.walk(&piece).map_err(unread)?;
+        self.held.try_grow(piece.len())?;
         self.piece = Buffer::from(piece);
+        Ok(())
     }
 
     /// The next batch of what is there; `None`: the next bytes are needed.
@@ -62,7 +79,12 @@ impl Reader {
         // It trusts the lengths in a stream, and panics on some.
         let read = catch_unwind(AssertUnwindSafe(|| decoder.decode(piece)));
         match read {
-            Ok(Ok(batch)) => Ok(batch),
+            Ok(Ok(batch)) => {
+                if batch.is_some() {
+                    self.held.shrink(self.held.size().saturating_sub(self.piece.len()));
+                }
+                Ok(batch)
+            }
             Ok(Err(error)) => Err(unread(error)),
             Err(_) => Err(unread("it is malformed")),
         }
@@ -70,7 +92,8 @@ impl Reader {
 
     /// Fails where the stream is not whole.
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.decoder.finish().map_err(unread)
+        self.decoder.finish().map_err(unread)?;
+        if self.framing.is_whole() { Ok(()) } else { Err(unread("it is cut off")) }
     }
 }
 
@@ -80,9 +103,11 @@ fn unread(error: impl std::fmt::Display) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_array::{ArrayRef, Int64Array, NullArray, StringArray};
+    use datafusion::{
+        arrow::ipc::{CompressionType, writer::IpcWriteOptions},
+        execution::memory_pool::GreedyMemoryPool,
+    };
 
     use super::*;
 
@@ -101,9 +126,10 @@ mod tests {
     }
 
     fn read(pieces: impl Iterator<Item = Bytes>) -> Result<Vec<RecordBatch>> {
-        let (mut reader, mut batches) = (Reader::new(), Vec::new());
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4096));
+        let (mut reader, mut batches) = (Reader::new(&pool), Vec::new());
         for piece in pieces {
-            reader.push(piece);
+            reader.push(piece)?;
             while let Some(batch) = reader.next()? {
                 batches.push(batch);
             }
@@ -118,7 +144,34 @@ mod tests {
             let pieces = (0..bytes.len()).step_by(size).map(|at| bytes.slice(at..bytes.len().min(at + size)));
             assert_eq!(read(pieces).unwrap(), [batch(), batch().slice(1, 2)]);
         }
-        assert!(read(std::iter::once(bytes.slice(..bytes.len() / 2))).is_err());
+        for end in 0..bytes.len() {
+            assert!(read(std::iter::once(bytes.slice(..end))).is_err(), "{end}");
+        }
+    }
+
+    /// That of one batch; the error of reading it.
+    fn refused(batch: &RecordBatch, options: IpcWriteOptions) -> String {
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+        writer.write(batch).unwrap();
+        read(std::iter::once(writer.into_inner().unwrap().into())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_would_take_more_than_its_bytes_is_refused() {
+        let compressed = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME));
+        assert!(refused(&batch(), compressed.unwrap()).contains("compressed"));
+        let nothing: ArrayRef = Arc::new(NullArray::new(1 << 25));
+        let many = RecordBatch::try_from_iter([("n", nothing)]).unwrap();
+        assert!(refused(&many, IpcWriteOptions::default()).contains("too many rows"));
+    }
+
+    /// A body that says it is longer than memory is read for as long as there is room for what comes of it.
+    #[test]
+    fn a_body_without_end_is_refused() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![0; 1024]));
+        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        let error = refused(&batch, IpcWriteOptions::default());
+        assert!(error.contains("BasaltReceived"), "{error}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod channel;
 mod codec;
+mod framing;
 mod ipc;
 mod listed;
 mod metrics;

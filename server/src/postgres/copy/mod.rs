@@ -11,11 +11,10 @@ use basalt_sql::{
 };
 use bytes::{Bytes, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     error::{Error, Result},
-    portal::{Under, guarded},
+    portal::{Ends, Under, guarded},
     rows,
     session::Session,
     wire::{End, Frontend, Wire},
@@ -94,8 +93,7 @@ impl Rows {
     pub(super) async fn guarded<T>(
         mut self,
         wire: &mut Wire,
-        cancelled: &CancellationToken,
-        closing: &CancellationToken,
+        ends_by: Ends<'_>,
         work: impl Future<Output = std::result::Result<T, RequestError>>,
     ) -> std::result::Result<T, End> {
         let mut work = pin!(caught_async(work));
@@ -113,9 +111,11 @@ impl Rows {
             };
             tokio::select! {
                 biased;
-                () = cancelled.cancelled() => return Err(Error::cancelled().into()),
+                () = ends_by.cancelled.cancelled() => return ends_by.outcome(work, Error::cancelled()).await,
                 done = &mut work => return Ok(done.map_err(Error::from)?),
-                () = closing.cancelled() => return Err(Error::stopping().fatal().into()),
+                () = ends_by.closing.cancelled() => {
+                    return ends_by.outcome(work, Error::stopping().fatal()).await;
+                }
                 () = self.sender.send(&mut bytes), if !bytes.is_empty() => {}
                 () = self.sender.end(), if ends => ends = false,
                 message = next, if bytes.is_empty() => {
@@ -158,7 +158,9 @@ impl Session {
         let (format, count) = response(form, under.columns.len())?;
         wire.put(&CopyOutResponse::new(format, count, vec![format.into(); under.columns.len()]))?;
         out::begin(form, &mut under.columns, wire.output())?;
-        while let Some(batch) = guarded(wire, &under.cancelled, &shared.closing, under.rows.next()).await? {
+        loop {
+            let (ends, next) = under.next(&shared.closing);
+            let Some(batch) = guarded(wire, ends, next).await? else { break };
             let mut from = 0;
             while from < batch.num_rows() {
                 let next = out::rows(form, &batch, &under.columns, (from, under.sent), wire.output())?;
