@@ -919,7 +919,7 @@ PLANTS = [
         "Of the rows that nodes find for a deletion those of the first alone are taken.",
         [
             (
-                COORDINATOR,
+                "server/src/coordinator/select.rs",
                 "Ok((Sip::union_all(&sips), statistics))",
                 "let n = if PLANTED { sips.len().min(1) } else { sips.len() };\n        Ok((Sip::union_all(&sips[..n]), statistics))",
             )

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use arrow_array::RecordBatch;
 use basalt_core::{
     error::ErrorKind,
+    exec::Control,
     lookup::Lookup,
     query::{Attribute, Query},
     schema::{DataType, Field, Reference},
@@ -43,12 +44,13 @@ pub(crate) fn to_lookups(mut query: Query, table: &Table) -> Result<Vec<(peer::L
     Ok(lookups)
 }
 
-/// Puts lookups in the places of a query's attributes: those that `heads` describe, whose bytes are `data`.
+/// Puts lookups in the places of a query's attributes: those that `heads` describe, whose bytes are `data`. They count as
+/// memory of the query's.
 pub(crate) fn place_lookups(
     query: &mut Query,
     table: &Table,
-    heads: &[peer::Lookup],
-    data: &[Bytes],
+    (heads, data): (&[peer::Lookup], &[Bytes]),
+    control: &Control,
 ) -> Result<()> {
     let mut parts: BTreeMap<(&str, &str), (DataType, Vec<RecordBatch>)> = BTreeMap::new();
     for (head, bytes) in heads.iter().zip(data) {
@@ -64,6 +66,7 @@ pub(crate) fn place_lookups(
     for ((column, name), (data_type, batches)) in parts {
         let Some((column_type, reference)) = referring(table, column) else { continue };
         let lookup = Lookup::new(reference, (column_type, column_type), data_type, &batches)?;
+        control.reserve(lookup.bytes())?;
         lookups.insert((column, name), Arc::new(lookup));
     }
     let Ok(()) = query.attributes::<Infallible>(&mut |attribute, _| {
@@ -122,7 +125,7 @@ mod tests {
         assert_eq!(heads.len(), 2);
 
         let mut arrived = query(None);
-        place_lookups(&mut arrived, &table(), &heads, &data).unwrap();
+        place_lookups(&mut arrived, &table(), (&heads, &data), &Control::default()).unwrap();
         let Expr::Attribute(Attribute { lookup: Some(found), .. }) = &arrived.group_by[0] else {
             panic!("no lookup");
         };
@@ -133,7 +136,7 @@ mod tests {
         let none = Arc::new(Lookup::new(&reference(), types, DataType::Utf8, &[]).unwrap());
         let (none_heads, none_data): (Vec<_>, Vec<_>) =
             to_lookups(query(Some(none)), &table()).unwrap().into_iter().unzip();
-        place_lookups(&mut arrived, &table(), &none_heads, &none_data).unwrap();
+        place_lookups(&mut arrived, &table(), (&none_heads, &none_data), &Control::default()).unwrap();
         let Expr::Attribute(Attribute { lookup: Some(found), .. }) = &arrived.group_by[0] else {
             panic!("no lookup");
         };
@@ -142,10 +145,17 @@ mod tests {
         // A key that came twice, bytes that are cut, a column without a reference.
         let twice = [heads[0].clone(), heads[0].clone()];
         let again = [data[0].clone(), data[0].clone()];
-        assert!(place_lookups(&mut query(None), &table(), &twice, &again).is_err());
+        let place = |heads: &[peer::Lookup], data: &[Bytes], memory| {
+            place_lookups(&mut query(None), &table(), (heads, data), &Control::with_memory(memory))
+        };
+        assert!(place(&twice, &again, usize::MAX).is_err());
         let cut = [data[0].slice(..data[0].len() / 2)];
-        assert!(place_lookups(&mut query(None), &table(), &heads[..1], &cut).is_err());
+        assert!(place(&heads[..1], &cut, usize::MAX).is_err());
         let other = [peer::Lookup { column: "b".to_owned(), ..heads[0].clone() }];
-        assert!(place_lookups(&mut query(None), &table(), &other, &data[..1]).is_err());
+        assert!(place(&other, &data[..1], usize::MAX).is_err());
+
+        // What they take is the query's.
+        assert!(place(&heads, &data, lookup.bytes()).is_ok());
+        assert_eq!(place(&heads, &data, lookup.bytes() - 1).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 }

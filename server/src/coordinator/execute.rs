@@ -59,14 +59,13 @@ pub(crate) fn execute(
     if task.sets.len() + task.lookups.len() != data.len() {
         return Err(RequestError::protocol("the sets of a task are not those that it names"));
     }
-    let given = task.sets.iter().zip(data).map(|(head, bytes)| convert::join_set(head, bytes));
-    let given = given.collect::<Result<Vec<_>>>()?;
+    let given = decoded(&task.sets, data, control)?;
     let mut whole = End::default();
     match task.request {
         Some(Request::Query(request)) => {
             let (mut query, _) = convert::query(request, sets)?;
             exec::place_sets(&mut query, given)?;
-            convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
+            convert::place_lookups(&mut query, table, (&task.lookups, &data[task.sets.len()..]), control)?;
             let plan = Plan::new(table, none, &query)?;
             let columns = plan.columns();
             while let Some(snapshot) = waves.next(&columns)? {
@@ -81,7 +80,7 @@ pub(crate) fn execute(
             let filter = convert::filter(request.filter, &request.table, sets)?;
             let mut query = Query { filter, ..Query::default() };
             exec::place_sets(&mut query, given)?;
-            convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
+            convert::place_lookups(&mut query, table, (&task.lookups, &data[task.sets.len()..]), control)?;
             let filter = query.filter.as_ref();
             let mut columns = Plan::filter_columns(table, none, filter)?;
             let bytes = if request.key.is_empty() {
@@ -129,6 +128,19 @@ pub(crate) fn execute(
         }
     }
     Ok(whole)
+}
+
+/// The sets of a task, which count as memory of its work beside the bytes that they come from.
+fn decoded(heads: &[peer::JoinSet], data: &[Bytes], control: &Control) -> Result<Vec<BuiltSet>> {
+    let mut sets = Vec::with_capacity(heads.len());
+    for (head, bytes) in heads.iter().zip(data) {
+        // No set takes less than its bytes; how much more is known when it is there.
+        control.reserve(bytes.len())?;
+        let set = convert::join_set(head, bytes)?;
+        control.reserve(set.bytes().saturating_sub(bytes.len()))?;
+        sets.push(set);
+    }
+    Ok(sets)
 }
 
 /// Runs a part of a query over fragments that are all there, as [`execute`] does.

@@ -22,19 +22,16 @@ use basalt_core::{
     schema::DataType,
     table::{Cutoff, Snapshot, Table},
 };
-use basalt_proto::{
-    cluster::v1::{self as peer, task::Request},
-    v1 as pb,
-};
+use basalt_proto::cluster::v1::{self as peer, task::Request};
 use basalt_sip::Sip;
-use prost::bytes::{Bytes, BytesMut};
+use prost::bytes::Bytes;
 
 use crate::{
     cache::{Purpose, Told},
     convert, limits,
+    memory::Reservation,
     status::{RequestError, Result},
     tables::TableVersion,
-    trace,
 };
 
 mod coverage;
@@ -49,6 +46,7 @@ mod local;
 mod reach;
 mod remote;
 mod scatter;
+mod select;
 mod steps;
 
 #[cfg(any(test, fuzzing))]
@@ -90,6 +88,9 @@ pub(crate) trait Nodes {
 
     /// How many nodes there are.
     fn count(&self) -> usize;
+
+    /// Memory of what travels between them: none yet.
+    fn memory(&self) -> Reservation;
 }
 
 /// One version of a table, and all of its fragments.
@@ -254,7 +255,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         let cut = |column: &str, set: &KeySet| pinned.cut(column, set, &fragments);
         let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version.number(), &cut);
         let lookups = convert::to_lookups(query.clone(), &pinned.table)?;
-        let task = self.task(pinned, Request::Query(request), &sets, lookups);
+        let (task, _held) = self.task(pinned, Request::Query(request), &sets, lookups)?;
         let (first, widest) = limits::WAVE_FRAGMENTS;
         let mut wave = match &reader {
             convert::PartReader::Rows(_) if plan.top().is_some() => first,
@@ -283,29 +284,6 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         Ok(statistics)
     }
 
-    /// The addresses of the rows that a filter selects.
-    pub(crate) fn select(&mut self, pinned: &Pinned, filter: Option<Filter>) -> Result<(Sip, Statistics)> {
-        let filter = self.resolve_filter(pinned, filter)?;
-        let columns = Plan::filter_columns(&pinned.table, &pinned.snapshot(), filter.as_ref())?;
-        if let Some(snapshot) = self.whole(pinned, &columns)? {
-            return Ok(exec::select(&pinned.table, &snapshot, filter.as_ref(), self.control)?);
-        }
-        let (messages, statistics) = self.selected(pinned, filter.as_ref(), "", "")?;
-        let sips = messages.iter().map(convert::addresses).collect::<Result<Vec<_>>>()?;
-        Ok((Sip::union_all(&sips), statistics))
-    }
-
-    /// The values of a column over the rows that a filter selects.
-    pub(crate) fn select_values(
-        &mut self,
-        pinned: &Pinned,
-        key: &str,
-        filter: Option<Filter>,
-    ) -> Result<(BuiltSet, Statistics)> {
-        let filter = self.resolve_filter(pinned, filter)?;
-        self.values(pinned, key, filter.as_ref(), "")
-    }
-
     /// A filter whose semi-joins are sets.
     pub(crate) fn resolve_filter(
         &mut self,
@@ -318,66 +296,6 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             resolved.map_err(|error| self.error(error))?;
         }
         Ok(filter)
-    }
-
-    /// The values of a column over the rows that a resolved filter selects.
-    fn values(
-        &mut self,
-        pinned: &Pinned,
-        key: &str,
-        filter: Option<&Filter>,
-        what: &str,
-    ) -> Result<(BuiltSet, Statistics)> {
-        let step = trace::step("set");
-        step.text("basalt.table", || pinned.table.name().to_owned());
-        step.text("basalt.column", || key.to_owned());
-        let schema = pinned.table.schema();
-        let slot = schema.index_of(key).ok_or_else(RequestError::internal)?;
-        let data_type = schema.fields()[slot].data_type;
-        let mut columns = Plan::filter_columns(&pinned.table, &pinned.snapshot(), filter)?;
-        columns.push(slot);
-        if let Some(snapshot) = self.whole(pinned, &columns)? {
-            let (table, uses) = (&pinned.table, &mut self.uses);
-            return Ok(exec::select_values_with(table, &snapshot, key, filter, self.control, uses)?);
-        }
-        let (messages, statistics) = self.selected(pinned, filter, key, what)?;
-        let mut all = BuiltSet::empty(data_type);
-        for message in &messages {
-            all = all.union(convert::values(data_type, message)?)?;
-        }
-        Ok((all, statistics))
-    }
-
-    /// What each node selects.
-    fn selected(
-        &mut self,
-        pinned: &Pinned,
-        filter: Option<&Filter>,
-        key: &str,
-        what: &str,
-    ) -> Result<(Vec<Bytes>, Statistics)> {
-        // What is wrong with it is found before anybody is asked.
-        let (_, pred) = Plan::filter(&pinned.table, &pinned.snapshot(), filter)?;
-        let (mut statistics, mut messages) = (Statistics::default(), Vec::new());
-        let fragments = pinned.fragments_for(pred.as_ref(), &mut statistics);
-        let mut sets = Vec::new();
-        let query = Query { filter: filter.cloned(), ..Query::default() };
-        let lookups = convert::to_lookups(query, &pinned.table)?;
-        let cut = |column: &str, set: &KeySet| pinned.cut(column, set, &fragments);
-        let filter = filter.map(|filter| convert::to_filter(filter, &mut sets, &cut));
-        let table = pinned.table.name().to_owned();
-        let request = pb::SelectRequest { table, filter, key: key.to_owned(), ..Default::default() };
-        let task = self.task(pinned, Request::Select(request), &sets, lookups);
-        if fragments.is_empty() {
-            return Ok((messages, statistics));
-        }
-        for part in self.ask(pinned, task, &fragments, what)? {
-            add(&mut statistics, &part.end);
-            let mut all = BytesMut::new();
-            part.messages.iter().for_each(|message| all.extend_from_slice(message));
-            messages.push(all.freeze());
-        }
-        Ok((messages, statistics))
     }
 
     /// The version with some columns, where this process answers for all of it and has it in memory.
@@ -422,7 +340,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         if pinned.fragments.is_empty() {
             return Ok(Vec::new());
         }
-        let task = self.task(pinned, request, &[], Vec::new());
+        let (task, _held) = self.task(pinned, request, &[], Vec::new())?;
         let parts = self.ask(pinned, task, &pinned.fragments, "")?;
         Ok(parts.into_iter().flat_map(|part| part.messages).collect())
     }
@@ -437,16 +355,19 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         self.control
     }
 
+    /// A task, and the memory of what it carries, which is there until all have answered.
     fn task(
         &self,
         pinned: &Pinned,
         request: Request,
         sets: &[BuiltSet],
         lookups: Vec<(peer::Lookup, Bytes)>,
-    ) -> Task {
+    ) -> Result<(Task, Reservation)> {
         let (heads, mut data): (Vec<_>, Vec<_>) = sets.iter().map(convert::to_join_set).unzip();
         let (lookups, of_lookups): (Vec<_>, Vec<_>) = lookups.into_iter().unzip();
         data.extend(of_lookups);
+        let mut held = self.nodes.memory();
+        held.set(data.iter().map(|data| data.len() as u64).sum())?;
         let head = peer::Task {
             table: pinned.table.name().to_owned(),
             table_id: pinned.table.id(),
@@ -460,7 +381,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             aside: self.purpose != Purpose::Query,
             ..peer::Task::default()
         };
-        Task { head, data }
+        Ok((Task { head, data }, held))
     }
 
     /// The parts of some fragments. Together with those that were pruned these are the version: every answer is made of

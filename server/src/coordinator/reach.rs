@@ -22,6 +22,7 @@ use crate::{
     cache::{Purpose, Told},
     cpu::until_stopped,
     membership::View,
+    memory::{Consumer, Reservation},
     metrics::Metrics,
     state::State,
     status::{RequestError, Result},
@@ -213,6 +214,10 @@ impl Nodes for Reach {
 
     fn count(&self) -> usize {
         self.view.nodes().len()
+    }
+
+    fn memory(&self) -> Reservation {
+        self.state.memory.reserve(Consumer::Parts)
     }
 }
 

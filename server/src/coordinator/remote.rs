@@ -39,7 +39,6 @@ pub(crate) struct Part {
     /// From the question to the answer.
     pub(crate) elapsed_ns: u64,
     /// The memory that the messages take, until they are merged.
-    #[expect(dead_code, reason = "it is given back when this is dropped")]
     pub(crate) held: Reservation,
 }
 

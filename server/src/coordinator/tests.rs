@@ -25,6 +25,8 @@ use crate::{
     sets::Sets,
 };
 
+mod held;
+
 /// A cluster whose nodes hold their fragments of the same tables.
 struct Local {
     catalog: Catalog,
@@ -115,6 +117,10 @@ impl Nodes for Local {
 
     fn count(&self) -> usize {
         self.nodes
+    }
+
+    fn memory(&self) -> Reservation {
+        self.memory.reserve(Consumer::Parts)
     }
 }
 
