@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use basalt_core::{fragment::Source, table::Snapshot};
 use basalt_proto::{cluster::v1::AnsweredFragment, v1::ErrorReason};
+use basalt_sip::Sip;
 
 use crate::{
     status::{RequestError, Result},
@@ -51,4 +52,26 @@ pub(super) fn check<'a>(
     };
     let message = format!("the parts do not cover table {table:?}: fragment {first} was {why}{more}");
     Err(RequestError::new(ErrorReason::Incomplete, message).with("fragments", wrong.len() as u64))
+}
+
+/// That the addresses of a part of a selection are rows of the fragments that it was asked for, which ascend.
+///
+/// # Errors
+/// [`ErrorReason::Incomplete`], which names the first other row.
+pub(super) fn check_rows(table: &str, version: &TableVersion, asked: &[u32], rows: &Sip) -> Result<()> {
+    // The first row behind those that were looked at.
+    let mut next = rows.first();
+    for id in asked {
+        let first = u64::from(*id) << 32;
+        if next.is_none_or(|row| row < first) {
+            break;
+        }
+        next = rows.next_at_or_after(first + version.addresses(*id));
+    }
+    let Some(row) = next else { return Ok(()) };
+    let (fragment, place) = (row >> 32, row & u64::from(u32::MAX));
+    let message = format!(
+        "a part of table {table:?} has row {place} of fragment {fragment}, which was not asked for or does not exist"
+    );
+    Err(RequestError::new(ErrorReason::Incomplete, message))
 }

@@ -9,7 +9,7 @@ use basalt_proto::{cluster::v1::task::Request, v1 as pb};
 use basalt_sip::Sip;
 use prost::bytes::{Bytes, BytesMut};
 
-use super::{Coordinator, Nodes, Pinned, add};
+use super::{Coordinator, Nodes, Pinned, add, coverage};
 use crate::{
     convert,
     memory::Reservation,
@@ -19,6 +19,8 @@ use crate::{
 
 /// What a node selects, as it has come.
 struct Selected {
+    /// Those that it was asked for, ascending.
+    fragments: Vec<u32>,
     bytes: Bytes,
     /// The memory that these take.
     _held: Reservation,
@@ -36,6 +38,7 @@ impl<N: Nodes> Coordinator<'_, N> {
         let (mut sips, mut held, mut bytes) = (Vec::with_capacity(parts.len()), self.nodes.memory(), 0);
         for part in parts {
             let sip = convert::addresses(&part.bytes)?;
+            coverage::check_rows(pinned.table.name(), &pinned.version, &part.fragments, &sip)?;
             // The union takes no more than all of them.
             bytes += 2 * sip.heap_bytes() as u64;
             held.set(bytes)?;
@@ -119,7 +122,7 @@ impl<N: Nodes> Coordinator<'_, N> {
                     all.freeze()
                 }
             };
-            selected.push(Selected { bytes, _held: part.held });
+            selected.push(Selected { fragments: part.fragments, bytes, _held: part.held });
         }
         Ok((selected, statistics))
     }

@@ -26,6 +26,7 @@ use crate::{
 };
 
 mod held;
+mod strays;
 
 /// A cluster whose nodes hold their fragments of the same tables.
 struct Local {

@@ -99,6 +99,16 @@ impl TableVersion {
         size.unwrap_or_default()
     }
 
+    /// Rows of a fragment, the deleted ones included: each has an address.
+    pub(crate) fn addresses(&self, fragment: u32) -> u64 {
+        let rows = match self {
+            Self::Stored(state) => state.fragment(fragment).map(|entry| u64::from(entry.rows)),
+            Self::InMemory(snapshot) => snapshot.fragment(fragment).map(|fragment| fragment.rows() as u64),
+        };
+        // Default: of a fragment that it has not, there is nothing.
+        rows.unwrap_or_default()
+    }
+
     /// What a fragment is read from; `None`: there is no such fragment.
     pub(crate) fn source(&self, fragment: u32) -> Option<Source> {
         match self {
