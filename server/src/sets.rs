@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use hashbrown::HashMap;
 use sha2::{Digest as _, Sha256};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     access::{Action, Caller, Object},
@@ -72,6 +72,8 @@ pub(crate) struct Sets {
     entries: Mutex<Entries>,
     quota: u64,
     memory: Arc<MemoryPool>,
+    /// Held while a set is fetched from another node, so that each is fetched once however many ask.
+    fetches: Mutex<HashMap<Handle, Weak<Semaphore>>>,
 }
 
 #[derive(Debug, Default)]
@@ -118,11 +120,25 @@ struct Entry {
 impl Sets {
     /// Room for `quota` bytes, which count as `memory` while they are held.
     pub(crate) fn new(quota: u64, memory: Arc<MemoryPool>) -> Self {
-        Self { entries: Mutex::default(), quota, memory }
+        Self { entries: Mutex::default(), quota, memory, fetches: Mutex::default() }
     }
 
     pub(crate) fn quota(&self) -> u64 {
         self.quota
+    }
+
+    /// The one permit to fetch a set from another node.
+    pub(crate) fn fetch(&self, handle: Handle) -> Arc<Semaphore> {
+        let mut fetches = self.fetches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fetch) = fetches.get(&handle).and_then(Weak::upgrade) {
+            return fetch;
+        }
+        if fetches.len() == fetches.capacity() {
+            fetches.retain(|_, fetch| fetch.strong_count() > 0);
+        }
+        let fetch = Arc::new(Semaphore::new(1));
+        fetches.insert(handle, Arc::downgrade(&fetch));
+        fetch
     }
 
     /// What a set needs so that it stays of use: a set of rows, their version. `None`: nothing, or it is gone already, as
@@ -397,6 +413,20 @@ mod tests {
             )
             .is_ok()
         );
+    }
+
+    #[test]
+    fn a_set_is_fetched_by_one_at_a_time() {
+        let (sets, _) = two();
+        let (first, second, other) = (sets.fetch([1; 32]), sets.fetch([1; 32]), sets.fetch([2; 32]));
+        let fetching = first.try_acquire().unwrap();
+        assert!(second.try_acquire().is_err() && other.try_acquire().is_ok());
+        drop(fetching);
+        assert!(second.try_acquire().is_ok());
+        // Nobody fetches these any longer.
+        drop((first, second, other));
+        (0..100).for_each(|i| drop(sets.fetch([i; 32])));
+        assert!(sets.fetches.lock().unwrap().len() < 50);
     }
 
     #[test]

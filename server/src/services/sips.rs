@@ -87,7 +87,8 @@ impl Sips {
     }
 
     async fn get_set(&self, call: &mut Call, request: &pb::GetSipRequest) -> Result<pb::GetSipResponse> {
-        fetch::set(&self.0, &request.handle, self.0.deadline(call)?).await;
+        let deadline = self.0.deadline(call)?;
+        fetch::set(&self.0, call.caller(), &request.handle, deadline).await?;
         let (set, left) = self.0.sets.get(&request.handle, Instant::now()).map_err(|e| e.at("handle"))?;
         set.scope.may_be_read(call.caller())?;
         call.rows = set.sip.cardinality();

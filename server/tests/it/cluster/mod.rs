@@ -2,6 +2,7 @@
 
 mod callers;
 mod encrypted;
+mod kept;
 pub(crate) mod nodes;
 mod proxy;
 #[cfg(feature = "sql")]
