@@ -304,6 +304,19 @@ def test_a_table_whose_first_rows_are_refused_goes(client: basalt.Client, table:
         client.describe(table)
 
 
+def test_a_table_whose_first_rows_fail_keeps_those_of_others(client: basalt.Client, address: str, table: str) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1]})
+        with basalt.connect(address) as other:
+            assert other.load(table, {"n": [7, 8, 9]}).rows == 3
+        raise OSError("the source broke")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int64())]), batches())
+    with pytest.raises(OSError, match="the source broke"):
+        client.load(table, reader)
+    assert rows_of(client, table) == [(7,), (8,), (9,)]
+
+
 def test_no_rows_make_a_table(client: basalt.Client, table: str) -> None:
     assert client.load(table, ARROW.slice(0, 0)).rows == 0
     assert client.query(table).collect().to_arrow() == ARROW.slice(0, 0)

@@ -133,9 +133,11 @@ async def load(
         return await connection.when_started(attempt)
     except BaseException as error:
         if state.is_created and not state.may_be_committed:
-            # The table was created for rows that did not arrive.
+            # The table was created for rows that did not arrive. Others may have written to it meanwhile.
             with suppress(BasaltError):
-                await catalog.drop(connection, table, if_exists=True)
+                created = await _table(connection, table)
+                if created is not None and created.rows == 0:
+                    await catalog.drop(connection, table, if_exists=True)
         if state.is_dropped:
             add_note(
                 error, f"the old table {table!r} was dropped before, because its columns are others: its rows are gone"
