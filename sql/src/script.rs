@@ -1,4 +1,5 @@
-//! A text of several statements, and the first words of each, for a door whose clients send such texts.
+//! A text of several statements, the first words of each, and what a door asks of all of its words, for a door whose clients
+//! send such texts.
 
 use datafusion::sql::sqlparser::{
     dialect::GenericDialect,
@@ -22,9 +23,36 @@ pub struct Part {
     pub words: Vec<Word>,
     /// The bytes of its text before each of them.
     starts: Vec<usize>,
+    /// Which of the words of [`SOUGHT`] it has.
+    sought: Vec<&'static str>,
+    /// Where it is a COPY: which way rows go.
+    copies: Option<Copies>,
+}
+
+/// Words by which doors tell statements apart, which may stand behind any number of others.
+const SOUGHT: [&str; 7] = ["values", "select", "from", "table", "conflict", "returning", "with"];
+
+/// Which way the rows of a COPY go that is a client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// FROM STDIN.
+    In,
+    /// TO STDOUT.
+    Out,
 }
 
 impl Part {
+    /// Whether it has one of these words anywhere, without quotes: VALUES, SELECT, FROM, TABLE, CONFLICT, RETURNING and WITH
+    /// are known of it.
+    pub fn has(&self, among: &[&str]) -> bool {
+        self.sought.iter().any(|word| among.contains(word))
+    }
+
+    /// Which way rows go between it and the client; `None`: it is another statement, or a COPY of a file.
+    pub fn copies(&self) -> Option<Copies> {
+        self.copies
+    }
+
     /// The same statement, where some of its parameters (that of `$1` is 0) are cast to a type: what is given for them is a text.
     ///
     /// # Errors
@@ -56,16 +84,12 @@ impl Part {
         Ok(part.map_or_else(|| self.clone(), |part| Self { before: self.before, ..part }))
     }
 
-    /// Its text from a word on.
+    /// Its text from a word on, as a statement of its own.
     pub fn from(&self, word: usize) -> Option<Self> {
         let at = *self.starts.get(word)?;
-        let skipped = self.sql.get(..at)?;
-        Some(Self {
-            sql: self.sql.get(at..)?.to_owned(),
-            before: self.before + skipped.chars().count(),
-            words: self.words.get(word..)?.to_vec(),
-            starts: self.starts.get(word..)?.iter().map(|start| start - at).collect(),
-        })
+        let before = self.before + self.sql.get(..at)?.chars().count();
+        let part = split(self.sql.get(at..)?).ok()?.into_iter().next()?;
+        Some(Self { before, ..part })
     }
 }
 
@@ -114,13 +138,9 @@ pub fn split(sql: &str) -> Result<Vec<Part>> {
         };
         let begins = cursor.seek(token.span.start);
         let (ends, _) = cursor.seek(token.span.end);
-        let part =
-            current.get_or_insert_with(|| Current { begins, ends, words: Vec::new(), starts: Vec::new() });
+        let part = current.get_or_insert_with(|| Current::new(begins));
         part.ends = ends;
-        if part.words.len() < limits::SCRIPT_WORDS {
-            part.words.push(word);
-            part.starts.push(begins.0 - part.begins.0);
-        }
+        part.push(word, begins.0);
     }
     parts.extend(current.take().map(|part| cut(sql, part)));
     Ok(parts)
@@ -159,11 +179,75 @@ struct Current {
     ends: usize,
     words: Vec<Word>,
     starts: Vec<usize>,
+    sought: Vec<&'static str>,
+    copies: Option<Copies>,
+    /// Which way rows go if the next word names the client.
+    copying: Option<Copies>,
+    /// In how many parentheses the next word is.
+    depth: usize,
 }
 
-fn cut(sql: &str, Current { begins: (from, before), ends, words, starts }: Current) -> Part {
+impl Current {
+    fn new(begins: (usize, usize)) -> Self {
+        Self {
+            begins,
+            ends: begins.0,
+            words: Vec::new(),
+            starts: Vec::new(),
+            sought: Vec::new(),
+            copies: None,
+            copying: None,
+            depth: 0,
+        }
+    }
+
+    /// Goes on with a word that begins at a byte of the whole text.
+    fn push(&mut self, word: Word, at: usize) {
+        let plain = if let Word::Plain(plain) = &word { plain.as_str() } else { "" };
+        if let Some(sought) = SOUGHT.into_iter().find(|sought| *sought == plain)
+            && !self.sought.contains(&sought)
+        {
+            self.sought.push(sought);
+        }
+        match &word {
+            Word::Sign(sign) if sign == "(" => self.depth += 1,
+            Word::Sign(sign) if sign == ")" => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        let awaited = std::mem::replace(&mut self.copying, copying(plain).filter(|_| self.depth == 0));
+        if awaited.is_some_and(|copies| client(copies) == plain) {
+            self.copies = self.copies.or(awaited);
+        }
+        if self.words.len() < limits::SCRIPT_WORDS {
+            self.words.push(word);
+            self.starts.push(at - self.begins.0);
+        }
+    }
+}
+
+/// Which way rows go behind a word.
+fn copying(word: &str) -> Option<Copies> {
+    match word {
+        "from" => Some(Copies::In),
+        "to" => Some(Copies::Out),
+        _ => None,
+    }
+}
+
+/// The word for the client at which they end, or begin.
+fn client(copies: Copies) -> &'static str {
+    match copies {
+        Copies::In => "stdin",
+        Copies::Out => "stdout",
+    }
+}
+
+fn cut(sql: &str, current: Current) -> Part {
+    let Current { begins: (from, before), ends, words, starts, sought, copies, .. } = current;
+    let is_copy = matches!(words.first(), Some(Word::Plain(first)) if first == "copy");
+    let copies = copies.filter(|_| is_copy);
     // Default: both are places of the text.
-    Part { sql: sql.get(from..ends).unwrap_or_default().to_owned(), before, words, starts }
+    Part { sql: sql.get(from..ends).unwrap_or_default().to_owned(), before, words, starts, sought, copies }
 }
 
 /// A place in a text that moves on.
@@ -232,6 +316,30 @@ mod tests {
         assert_eq!((rest.sql.as_str(), rest.before, rest.words.len()), ("'é' 1.5", 17, 2));
         assert_eq!(rest.from(1).unwrap().sql, "1.5");
         assert_eq!(rest.from(2), None);
+    }
+
+    #[test]
+    fn what_doors_ask_is_told_of_all_words() {
+        let part = |sql: &str| split(sql).unwrap().remove(0);
+        for columns in [5, 15, 40, 1024] {
+            let names = (0..columns).map(|at| format!("c{at}")).collect::<Vec<_>>().join(", ");
+            let copies = |sql: String| part(&sql).copies();
+            assert_eq!(copies(format!("COPY t ({names}) FROM STDIN")), Some(Copies::In));
+            assert_eq!(copies(format!("COPY t ({names}) TO STDOUT (FORMAT csv)")), Some(Copies::Out));
+            assert_eq!(copies(format!("COPY (SELECT {names} FROM stdin) TO STDOUT")), Some(Copies::Out));
+            assert_eq!(copies(format!("COPY (SELECT {names} FROM stdin) TO 'file'")), None);
+            assert_eq!(copies(format!("SELECT {names} FROM stdin")), None);
+            let insert = part(&format!("INSERT INTO t ({names}) VALUES ($1) ON CONFLICT (c0) DO NOTHING"));
+            assert!(insert.has(&["values"]) && insert.has(&["select", "conflict"]));
+            assert!(!insert.has(&["select", "from", "table", "returning", "with"]));
+            assert!(insert.words.len() <= limits::SCRIPT_WORDS);
+            // As of what stands behind PREPARE.
+            let prepare = part(&format!("PREPARE values AS COPY t ({names}) FROM STDIN"));
+            assert_eq!((prepare.copies(), prepare.has(&["values"])), (None, true));
+            let prepared = prepare.from(3).unwrap();
+            assert_eq!((prepared.copies(), prepared.has(&["values"])), (Some(Copies::In), false));
+        }
+        assert!(!part("INSERT INTO t (\"values\") SELECT 'values'").has(&["values"]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! commit, or nothing. What its statements answer is kept until then, so that nobody is told of rows that come to nothing;
 //! other statements between two Syncs are each for themselves, behind what came before them.
 
-use basalt_sql::script::{Part, Word};
+use basalt_sql::script::Part;
 
 use super::{
     error::Error,
@@ -21,10 +21,11 @@ pub(super) struct Batch {
 }
 
 /// Whether a statement inserts rows that it names itself, whatever else the same transaction inserts.
-fn inserts(words: &[Word]) -> bool {
-    let has = |among: &[&str]| words.iter().any(|word| is_word(Some(word), among));
-    let begins = is_word(words.first(), &["insert"]) && is_word(words.get(1), &["into"]);
-    begins && has(&["values"]) && !has(&["select", "from", "table", "conflict", "returning", "with"])
+fn inserts(part: &Part) -> bool {
+    let begins = is_word(part.words.first(), &["insert"]) && is_word(part.words.get(1), &["into"]);
+    begins
+        && part.has(&["values"])
+        && !part.has(&["select", "from", "table", "conflict", "returning", "with"])
 }
 
 impl Session {
@@ -35,7 +36,7 @@ impl Session {
             return Ok(());
         }
         self.end_batch().await?;
-        if self.transaction.state == State::None && inserts(&part.words) {
+        if self.transaction.state == State::None && inserts(part) {
             self.transaction.implicit = true;
             self.batch = Some(Batch { sql: part.sql.clone(), answered: self.wire.output().len() });
         }
@@ -87,7 +88,22 @@ mod tests {
             ("", false),
         ] {
             let parts = basalt_sql::script::split(sql).unwrap();
-            assert_eq!(parts.first().is_some_and(|part| inserts(&part.words)), is_batch, "{sql}");
+            assert_eq!(parts.first().is_some_and(inserts), is_batch, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_statement_of_many_columns_is_one_as_well() {
+        for columns in [5, 15, 40, 1024] {
+            let names = (0..columns).map(|at| format!("c{at}")).collect::<Vec<_>>().join(", ");
+            let values = (1..=columns).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ");
+            let insert = format!("INSERT INTO t ({names}) VALUES ({values})");
+            for (end, is_batch) in
+                [("", true), ("ON CONFLICT (c0) DO NOTHING", false), ("RETURNING c0", false)]
+            {
+                let parts = basalt_sql::script::split(&format!("{insert} {end}")).unwrap();
+                assert_eq!(inserts(&parts[0]), is_batch, "{columns} {end}");
+            }
         }
     }
 }

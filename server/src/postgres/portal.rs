@@ -172,8 +172,8 @@ pub(super) fn reads(words: &[Word]) -> bool {
 }
 
 /// Whether a statement over tables may write to them.
-pub(super) fn writes(words: &[Word]) -> bool {
-    !reads(words) && !copies_out(words)
+pub(super) fn writes(part: &Part) -> bool {
+    !reads(&part.words) && !copies_out(part)
 }
 
 /// The columns of an answer in the formats that were asked for. Types that were told before hold: what has another one now
@@ -249,7 +249,7 @@ impl Session {
         self.may_begin(&part)?;
         // It counts among those of its sender while the client sends its rows.
         let turn = self.caller.turn(Object::Tables).map_err(Error::from)?;
-        let (sent, copying) = match (copies_in(&part.words), copies_out(&part.words)) {
+        let (sent, copying) = match (copies_in(&part), copies_out(&part)) {
             (true, _) => self.ask_for_rows(&part).await.map(|(rows, copying)| (Some(rows), copying))?,
             (false, true) => (None, Copying::Out),
             (false, false) => (None, Copying::Not),
@@ -309,7 +309,7 @@ impl Session {
                 format!("more than {} statements whose rows are not all read", limits::POSTGRES_OPEN);
             return Err(Error::new("53400", message));
         }
-        if writes(&part.words) {
+        if writes(part) {
             let read_only = ["transaction_read_only", "default_transaction_read_only"];
             if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
                 return Err(Error::new("25006", "cannot write in a read-only transaction"));

@@ -367,7 +367,7 @@ impl Session {
         if parts.is_empty() {
             self.wire.put(&EmptyQueryResponse::new())?;
         }
-        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && writes(&part.words);
+        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && writes(part);
         // All or nothing, without a BEGIN.
         self.transaction.implicit =
             self.transaction.state == State::None && parts.iter().filter(writes).count() > 1;

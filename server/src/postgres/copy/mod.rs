@@ -7,7 +7,7 @@ use std::pin::pin;
 
 use basalt_sql::{
     CopyForm, CopyFormat,
-    script::{Part, Word},
+    script::{Copies, Part},
 };
 use bytes::{Bytes, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
@@ -27,19 +27,14 @@ use crate::{
 };
 use binary::Binary;
 
-/// Whether a statement is a COPY from, or to, the client: `from` before `stdin`, or `to` before `stdout`.
-fn is_copy(words: &[Word], before: &str, client: &str) -> bool {
-    let is = |word: &Word, of: &str| matches!(word, Word::Plain(word) if word == of);
-    words.first().is_some_and(|first| is(first, "copy"))
-        && words.windows(2).any(|pair| is(&pair[0], before) && is(&pair[1], client))
+/// Whether a statement asks the client for rows.
+pub(super) fn copies_in(part: &Part) -> bool {
+    part.copies() == Some(Copies::In)
 }
 
-pub(super) fn copies_in(words: &[Word]) -> bool {
-    is_copy(words, "from", "stdin")
-}
-
-pub(super) fn copies_out(words: &[Word]) -> bool {
-    is_copy(words, "to", "stdout")
+/// Whether it sends it rows as a COPY does.
+pub(super) fn copies_out(part: &Part) -> bool {
+    part.copies() == Some(Copies::Out)
 }
 
 /// The rows that a client is about to send.

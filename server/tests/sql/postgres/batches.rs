@@ -93,3 +93,48 @@ async fn a_batch_that_cannot_be_committed_is_told_to_be_nothing() {
     assert_eq!(client.shown().await, ["2", "E 42P01", "Z I"]);
     assert_eq!(client.query("SELECT 1").await[1], "D 1");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_many_columns_mean_what_those_of_few_do() {
+    let server = serve(|_| {}).await;
+    let (mut client, mut other) = (Client::connect(&server).await, Client::connect(&server).await);
+    for columns in [5, 40] {
+        let table = format!("w{columns}");
+        let count = format!("SELECT count(*) FROM {table}");
+        let list = |of: fn(usize) -> String| (0..columns).map(of).collect::<Vec<_>>().join(", ");
+        let names = list(|at| format!("c{at}"));
+        let typed = list(|at| format!("c{at} BIGINT"));
+        assert_eq!(other.query(&format!("CREATE TABLE {table} ({typed})")).await, ["C CREATE TABLE", "Z I"]);
+        let insert = format!(
+            "INSERT INTO {table} ({names}) VALUES ({})",
+            list(|at| if at == 0 { "$1".to_owned() } else { at.to_string() })
+        );
+        let statement = format!("into_{table}");
+        client.parse(&statement, &insert, &[20]).await;
+        for key in ["1", "2", "nothing"] {
+            client.insert(&statement, key).await;
+        }
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await, ["1", "2", "C INSERT 0 1", "2", "C INSERT 0 1", "E 22P02", "Z I"]);
+        assert_eq!(other.query(&count).await[1], "D 0", "{columns}");
+
+        let statement = format!("once_{table}");
+        client.parse(&statement, &format!("{insert} ON CONFLICT (c0) DO NOTHING"), &[20]).await;
+        for _ in 0..2 {
+            client.insert(&statement, "3").await;
+        }
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await, ["1", "2", "C INSERT 0 1", "2", "C INSERT 0 0", "Z I"]);
+        assert_eq!(other.query(&count).await[1], "D 1", "{columns}");
+
+        client.send(b'Q', &text(&format!("COPY {table} ({names}) FROM STDIN"))).await;
+        let row = (0..columns).map(|at| at.to_string()).collect::<Vec<_>>().join("\t");
+        client.send(b'd', format!("{row}\n").as_bytes()).await;
+        client.send(b'c', &[]).await;
+        assert_eq!(client.shown().await, ["G", "C COPY 1", "Z I"], "{columns}");
+        for of in [format!("{table} ({names})"), format!("(SELECT {names} FROM {table})")] {
+            let told = client.query(&format!("COPY {of} TO STDOUT")).await;
+            assert_eq!(told, ["H", "d", "d", "c", "C COPY 2", "Z I"], "{columns}");
+        }
+    }
+}
