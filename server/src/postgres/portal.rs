@@ -310,8 +310,7 @@ impl Session {
             return Err(Error::new("53400", message));
         }
         if writes(part) {
-            let read_only = ["transaction_read_only", "default_transaction_read_only"];
-            if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
+            if settings.get(transaction.read_only()).is_ok_and(|(_, value)| value == "on") {
                 return Err(Error::new("25006", "cannot write in a read-only transaction"));
             }
             transaction.written += usize::from(transaction.is_open());

@@ -19,6 +19,10 @@ use super::{
 };
 use crate::{limits, logged, sql::Transaction as Writes};
 
+/// The setting that a block has from the other one when it begins.
+const READ_ONLY: &str = "transaction_read_only";
+const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
+
 /// A block of BEGIN.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
@@ -40,6 +44,11 @@ impl Transaction {
     /// Whether what is written waits for its end.
     pub(super) fn is_open(&self) -> bool {
         self.state != State::None || self.implicit
+    }
+
+    /// The setting that says whether nothing may be written now.
+    pub(super) fn read_only(&self) -> &'static str {
+        if self.state == State::None { DEFAULT_READ_ONLY } else { READ_ONLY }
     }
 }
 
@@ -90,6 +99,10 @@ impl Session {
                         written: before.written,
                         ..Transaction::default()
                     };
+                    // Unless its own modes say otherwise.
+                    let (_, default) = self.settings.get(DEFAULT_READ_ONLY)?;
+                    self.settings.set(READ_ONLY, &[default])?;
+                    self.transaction.local.push(READ_ONLY);
                 } else {
                     self.warn("25001", "there is already a transaction in progress")?;
                 }
@@ -118,12 +131,22 @@ impl Session {
                 self.rollback_to(&name)?;
                 "ROLLBACK"
             }
+            Command::Set(name, values, true) if self.transaction.state == State::None => {
+                self.warn("25P01", "SET LOCAL can only be used in transaction blocks")?;
+                // It is looked at, and holds for nothing.
+                self.settings.clone().set(&name, &values)?;
+                "SET"
+            }
             Command::Set(name, values, local) => {
                 let told = self.settings.set(&name, &values)?;
                 if local {
                     self.transaction.local.push(self.settings.get(&name)?.0);
                 }
                 self.report(told)?;
+                "SET"
+            }
+            Command::SetTransaction(_, true) if self.transaction.state == State::None => {
+                self.warn("25P01", "SET TRANSACTION can only be used in transaction blocks")?;
                 "SET"
             }
             Command::SetTransaction(modes, true) => {

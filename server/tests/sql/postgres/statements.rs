@@ -138,3 +138,37 @@ async fn rows_of_a_transaction_come_one_by_one() {
     let rows = client.query("SELECT count(*), sum(a), count(DISTINCT b), count(c) FROM u").await;
     assert_eq!(rows[1], "D 6000|17997000|6000|0");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_set_for_a_transaction_holds_for_it_alone() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let insert = "INSERT INTO t VALUES (1000, 'a')";
+    // Without a block it holds for nothing.
+    assert_eq!(client.query("SET TRANSACTION READ ONLY").await, ["N 25P01", "C SET", "Z I"]);
+    assert_eq!(client.query("SET LOCAL statement_timeout = 77").await, ["N 25P01", "C SET", "Z I"]);
+    assert_eq!(client.query("SET LOCAL nothing = 1").await, ["N 25P01", "E 42704", "Z I"]);
+    assert_eq!(client.query("SHOW statement_timeout").await[1], "D 30000");
+    assert_eq!(client.query(insert).await, ["C INSERT 0 1", "Z I"]);
+    let told = client.query("BEGIN; SET TRANSACTION READ ONLY; INSERT INTO t VALUES (1001, 'b')").await;
+    assert_eq!(told, ["C BEGIN", "C SET", "E 25006", "Z E"]);
+    client.query("ROLLBACK").await;
+    assert_eq!(client.query(insert).await, ["C INSERT 0 1", "Z I"]);
+
+    // A block begins with the default, and may say otherwise.
+    client.query("SET default_transaction_read_only = on").await;
+    assert_eq!(client.query(insert).await, ["E 25006", "Z I"]);
+    let told = client.query(&format!("BEGIN; SHOW transaction_read_only; {insert}")).await;
+    assert_eq!(told[2..], ["D on", "C SHOW", "E 25006", "Z E"]);
+    client.query("ROLLBACK").await;
+    assert_eq!(client.query("BEGIN READ WRITE").await, ["C BEGIN", "Z T"]);
+    assert_eq!(client.query(insert).await, ["C INSERT 0 1", "Z T"]);
+    assert_eq!(client.query("COMMIT").await, ["C COMMIT", "Z I"]);
+    assert_eq!(client.query(insert).await, ["E 25006", "Z I"]);
+    // What is said in a block of those to come does not change it.
+    let told = client.query(&format!("BEGIN; SET default_transaction_read_only = off; {insert}")).await;
+    assert_eq!(told[told.len() - 2..], ["E 25006", "Z E"]);
+    client.query("ROLLBACK").await;
+    client.query("SET default_transaction_read_only = off").await;
+    assert_eq!(client.query(&format!("BEGIN; {insert}; COMMIT")).await[1], "C INSERT 0 1");
+}
