@@ -367,10 +367,7 @@ impl Session {
         if parts.is_empty() {
             self.wire.put(&EmptyQueryResponse::new())?;
         }
-        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && writes(part);
-        // All or nothing, without a BEGIN.
-        self.transaction.implicit =
-            self.transaction.state == State::None && parts.iter().filter(writes).count() > 1;
+        self.begin_text(&parts);
         let done = self.parts(&parts).await;
         if std::mem::take(&mut self.transaction.implicit) {
             let transaction = std::mem::take(&mut self.transaction);
@@ -385,10 +382,25 @@ impl Session {
         self.ready().await
     }
 
+    /// Has what is left of a text be all or nothing, without a BEGIN, where several of its statements write.
+    fn begin_text(&mut self, left: &[Part]) {
+        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && writes(part);
+        self.transaction.implicit =
+            self.transaction.state == State::None && left.iter().filter(writes).nth(1).is_some();
+    }
+
     async fn parts(&mut self, parts: &[Part]) -> std::result::Result<(), End> {
-        for part in parts {
+        let mut left = parts;
+        while let [part, behind @ ..] = left {
+            left = behind;
             match self.command_of(part)? {
-                Some(command) => self.obey(command, part, &[], &[], true).await?,
+                Some(command) => {
+                    let ends = matches!(command, Command::Commit | Command::Rollback);
+                    self.obey(command, part, &[], &[], true).await?;
+                    if ends {
+                        self.begin_text(left);
+                    }
+                }
                 None => {
                     let mut portal = Portal::new(Some(part.clone()), Vec::new(), Vec::new(), None);
                     self.begin(&mut portal).await?;

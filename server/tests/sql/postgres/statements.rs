@@ -172,3 +172,24 @@ async fn what_is_set_for_a_transaction_holds_for_it_alone() {
     client.query("SET default_transaction_read_only = off").await;
     assert_eq!(client.query(&format!("BEGIN; {insert}; COMMIT")).await[1], "C INSERT 0 1");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_behind_a_commit_in_a_text_is_all_or_nothing_too() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE u (a BIGINT NOT NULL)").await;
+    let rows = "SELECT count(*), max(a) FROM u";
+    let two = "INSERT INTO u VALUES (1); INSERT INTO u VALUES (2)";
+    let told =
+        client.query(&format!("{two}; COMMIT; INSERT INTO u VALUES (3); INSERT INTO u VALUES (NULL)")).await;
+    assert_eq!(told[..5], ["C INSERT 0 1", "C INSERT 0 1", "N 25P01", "C COMMIT", "C INSERT 0 1"]);
+    assert!(told[told.len() - 2].starts_with("E "), "{told:?}");
+    assert_eq!(client.query(rows).await[1], "D 2|2");
+    client.query(&format!("{two}; ROLLBACK; INSERT INTO u VALUES (3); INSERT INTO u VALUES (4)")).await;
+    assert_eq!(client.query(rows).await[1], "D 4|4");
+    let told = client
+        .query(&format!("BEGIN; {two}; COMMIT; INSERT INTO u VALUES (5); INSERT INTO u VALUES (NULL)"))
+        .await;
+    assert!(told[told.len() - 2].starts_with("E "), "{told:?}");
+    assert_eq!(client.query(rows).await[1], "D 6|4");
+}
