@@ -101,16 +101,17 @@ impl Prepared {
         Ok(open.statement.clone())
     }
 
-    /// Binds parameters to a statement, in the place of others.
-    pub(super) fn bind(&self, handle: &[u8], bound: Vec<Vec<Literal>>) -> Result<()> {
+    /// Binds parameters to a statement, in the place of others; the answer is the statement with them, for whoever runs it at
+    /// once: others may bind theirs meanwhile.
+    pub(super) fn bind(&self, handle: &[u8], bound: Vec<Vec<Literal>>) -> Result<Statement> {
         let id = self.id(handle)?;
         let mut statements = self.statements();
         let open = statements.open.get_mut(&id).ok_or_else(unknown)?;
         let statement = Statement { bound: bound.into(), ..open.statement.clone() };
         open.held.set(statement.bytes())?;
-        open.statement = statement;
+        open.statement = statement.clone();
         open.used = Instant::now();
-        Ok(())
+        Ok(statement)
     }
 
     /// Forgets a statement, if it is there.
@@ -164,6 +165,17 @@ mod tests {
         prepared.close(&handle);
         assert!(prepared.get(&handle).is_err());
         assert_eq!(prepared.memory.used(Consumer::Requests), 0);
+    }
+
+    #[test]
+    fn whoever_binds_has_what_he_has_bound() {
+        let prepared = prepared(64 << 20);
+        let handle = prepared.add("INSERT INTO t VALUES ($1)").unwrap();
+        let rows = |key: i64| vec![vec![Literal::Int(key)]];
+        let (first, second) =
+            (prepared.bind(&handle, rows(1)).unwrap(), prepared.bind(&handle, rows(2)).unwrap());
+        assert_eq!((&*first.bound, &*second.bound), (&*rows(1), &*rows(2)));
+        assert_eq!(&*prepared.get(&handle).unwrap().bound, &*rows(2));
     }
 
     #[test]

@@ -37,8 +37,7 @@ impl Flight {
             }
             Command::CommandPreparedStatementUpdate(update) => {
                 let handle = &update.prepared_statement_handle;
-                self.bind(call, handle, first, messages).await?;
-                let statement = self.prepared.get(handle)?;
+                let statement = self.bind(call, handle, first, messages).await?;
                 self.count_prepared(call, &statement).await?
             }
             Command::CommandPreparedStatementQuery(query) => {
@@ -55,14 +54,14 @@ impl Flight {
         Ok(PutResult { app_metadata: DoPutUpdateResult { record_count }.encode_to_vec().into() })
     }
 
-    /// Binds the parameters that a stream has to a prepared statement; none, where it has none.
+    /// Binds the parameters that a stream has to a prepared statement; none, where it has none. The answer is that statement.
     async fn bind(
         &self,
         call: &Call,
         handle: &[u8],
         first: FlightData,
         mut messages: Streaming<FlightData>,
-    ) -> Result<()> {
+    ) -> Result<prepared::Statement> {
         self.prepared.get(handle)?;
         let (mut reader, mut bound, mut message) = (MessageReader::default(), Vec::new(), Some(first));
         let (mut held, mut bytes) = (self.state.memory.reserve(Consumer::Requests), 0);
