@@ -7,9 +7,16 @@ use std::{
 };
 
 use basalt_core::table::Table;
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
 
-use crate::{access::Caller, limits};
+use crate::{
+    access::Caller,
+    limits,
+    status::{RequestError, Result},
+};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,8 +30,14 @@ impl MadeTables {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a load holds that may make a table of this name: others of the same name wait for what becomes of it.
-    pub(crate) fn turn(&self, name: &str) -> Arc<Semaphore> {
+    /// Waits for the turn that a load holds which may make a table of this name: others of the same name wait for what becomes
+    /// of it.
+    pub(crate) async fn turn(&self, name: &str, deadline: Instant) -> Result<OwnedSemaphorePermit> {
+        let turn = timeout_at(deadline, self.of_name(name).acquire_owned()).await;
+        turn.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())
+    }
+
+    fn of_name(&self, name: &str) -> Arc<Semaphore> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);
         let known = turns.get(name).and_then(Weak::upgrade);

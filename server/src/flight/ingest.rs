@@ -126,7 +126,16 @@ impl Flight {
             Err(error) if error.reason() == "TABLE_NOT_FOUND" => None,
             known => Some(known?),
         };
-        let is_there = known.is_some() || self.state.catalog.find(&name).is_ok();
+        let is_there = || known.is_some() || self.state.catalog.find(&name).is_ok();
+        let mut turn = None;
+        if mode.creates && !is_there() {
+            // Default: rows may be many, without another word they have the longest time.
+            let deadline = call.deadline()?.unwrap_or(call.at() + self.state.max_deadline);
+            turn = Some(self.state.made.turn(&name, deadline).await?);
+        }
+        // Another load may have made it by then.
+        let is_there = is_there();
+        let turn = turn.filter(|_| !is_there);
         let mut gone = Vec::new();
         let draft = match (is_there, mode) {
             (true, Mode { exists: Exists::Append, .. }) => None,
@@ -148,7 +157,11 @@ impl Flight {
             }
             (false, Mode { creates: true, .. }) => {
                 call.may(Action::Create, Object::Table(&name))?;
-                Some(self.draft(call, &name, convert::table_schema(&schema)?).await?)
+                let draft = self.draft(call, &name, convert::table_schema(&schema)?).await?;
+                Some(match turn {
+                    Some(turn) => draft.in_turn(turn),
+                    None => draft,
+                })
             }
         };
         let table = match (&draft, known) {

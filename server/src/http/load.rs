@@ -12,10 +12,7 @@ use basalt_core::{schema::Schema, table::Table};
 use basalt_proto::v1 as pb;
 use basalt_storage::Deletes;
 use serde::Serialize;
-use tokio::{
-    runtime::Handle,
-    time::{Instant, timeout_at},
-};
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     error::{json, refuse, told},
@@ -96,8 +93,7 @@ async fn all(
     };
     if known.is_none() && state.catalog.find(name).is_err() {
         // Another load may have made it by then.
-        let turn = timeout_at(deadline, state.made.turn(name).acquire_owned()).await;
-        let turn = turn.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())?;
+        let turn = state.made.turn(name, deadline).await?;
         if state.catalog.find(name).is_err() {
             call.may(Action::Create, Object::Table(name))?;
             start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;

@@ -14,7 +14,7 @@ use arrow_flight::{
 };
 use basalt_client::Client;
 use basalt_server::{Config, Listeners};
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use prost::Message as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -264,6 +264,34 @@ async fn rows_are_ingested_whole_or_not_at_all() {
     let listed = rows(&mut flight, info).await.unwrap();
     let names: Vec<_> = listed[0].column(2).as_string::<i32>().iter().flatten().collect();
     assert_eq!(names, ["new", "t"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_make_one_table_at_once_both_write_their_rows() {
+    let (mut flight, _) = start(1).await;
+    let ingest = CommandStatementIngest {
+        table: "new".into(),
+        table_definition_options: Some(TableDefinitionOptions {
+            if_not_exist: TableNotExistOption::Create.into(),
+            if_exists: TableExistsOption::Append.into(),
+        }),
+        ..CommandStatementIngest::default()
+    };
+    // Neither has all of its rows when the other one looks for the table.
+    let slowly = |batches: [RecordBatch; 2]| {
+        futures_util::stream::iter(batches).then(|batch| async move {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Ok(batch)
+        })
+    };
+    let (mut first, mut second) = (flight.clone(), flight.clone());
+    let (first, second) = tokio::join!(
+        first.execute_ingest(ingest.clone(), slowly([batch(0..10), batch(10..20)])),
+        second.execute_ingest(ingest, slowly([batch(20..25), batch(25..30)])),
+    );
+    assert_eq!((first.unwrap(), second.unwrap()), (20, 10));
+    let info = flight.execute("SELECT count(*) FROM new".into(), None).await.unwrap();
+    assert_eq!(number(&rows(&mut flight, info).await.unwrap()), 30);
 }
 
 #[tokio::test(flavor = "multi_thread")]
