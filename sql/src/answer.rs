@@ -102,6 +102,17 @@ pub(crate) fn shown_type(data_type: &DataType) -> Logical {
     }
 }
 
+/// What a text stands for where a parameter of an Arrow type is taken as one.
+pub(crate) fn stands_for(data_type: &DataType) -> Option<Held> {
+    match data_type {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Some(Held::Binary)
+        }
+        DataType::Time32(_) | DataType::Time64(_) => Some(Held::Time),
+        _ => None,
+    }
+}
+
 fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if column.data_type() == data_type {
         return Ok(Arc::clone(column));

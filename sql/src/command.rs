@@ -1,6 +1,9 @@
 //! What a statement does, takes and gives, as the doors tell it.
 
-use basalt_core::schema::{DataType, Schema};
+use basalt_core::{
+    logical::Logical,
+    schema::{DataType, Schema},
+};
 
 use crate::copy::CopyForm;
 
@@ -63,6 +66,8 @@ pub struct Description {
     /// The types in which its parameters are taken, those of `$1`, `$2`, ... in turn; of one that may have any type it is
     /// text.
     pub parameters: Vec<DataType>,
+    /// Of each of them, whether the text that is taken stands for bytes, or for a time.
+    pub texts: Vec<Option<Logical>>,
     /// The columns of its answer; of COPY FROM STDIN, those that the client sends.
     pub schema: Schema,
     /// In which form the client sends the rows of COPY FROM STDIN.

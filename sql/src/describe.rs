@@ -15,7 +15,7 @@ use datafusion::{
 };
 
 use crate::{
-    answer::{Shown, shown_type},
+    answer::{Shown, shown_type, stands_for},
     command::{Command, Description},
     copy::{Target, columns_of_client},
     engine::{Request, Shared},
@@ -67,8 +67,8 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
             Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::Rows(effect, rows, table) => {
-            let parameters = rows.parameters(table.schema(), &effect);
-            Ok(Description { parameters, ..described(command, affected_schema()) })
+            let (parameters, texts) = rows.parameters(table.schema(), &effect);
+            Ok(Description { parameters, texts, ..described(command, affected_schema()) })
         }
         Resolved::CreateAs(session, _, query, _) => {
             let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
@@ -124,7 +124,8 @@ async fn takes(
         texts => texts?,
     };
     let parameters = types.iter().map(shown_type).collect();
-    Ok(Description { command, parameters, schema, copied: None })
+    let texts = types.iter().map(stands_for).collect();
+    Ok(Description { command, parameters, texts, schema, copied: None })
 }
 
 /// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
@@ -165,5 +166,5 @@ async fn typed(
 }
 
 fn described(command: Command, schema: Schema) -> Description {
-    Description { command, parameters: Vec::new(), schema, copied: None }
+    Description { command, parameters: Vec::new(), texts: Vec::new(), schema, copied: None }
 }

@@ -9,6 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 use basalt_core::{
+    logical::Logical as Held,
     query::Literal,
     schema::{DataType as Logical, Field, Schema},
 };
@@ -18,7 +19,7 @@ use datafusion::{
 };
 
 use crate::{
-    answer::shown_type,
+    answer::{shown_type, stands_for},
     assign::Rows,
     catalog::{Writer, Written},
     dialect::stored_text,
@@ -77,23 +78,27 @@ impl LiteralRows {
         self.width
     }
 
-    /// The types of the parameters, which are those of the columns that they go to.
-    pub(crate) fn parameters(&self, schema: &Schema, effect: &Effect) -> Vec<Logical> {
+    /// The types of the parameters, which are those of the columns that they go to, and what they stand for where they are
+    /// texts.
+    pub(crate) fn parameters(&self, schema: &Schema, effect: &Effect) -> (Vec<Logical>, Vec<Option<Held>>) {
         // Default: no rows come.
         let columns = effect.rows.as_ref().map(Rows::columns).unwrap_or_default();
-        let mut types = Vec::new();
+        let (mut types, mut texts) = (Vec::new(), Vec::new());
         for (at, cell) in self.cells.iter().enumerate() {
             let Cell::Open(number, named) = cell else { continue };
             let field = columns.get(at % self.width).and_then(|column| schema.fields().get(*column));
             if types.len() <= *number {
                 // One that the statement does not have.
                 types.resize(number + 1, Logical::Utf8);
+                texts.resize(number + 1, None);
             }
-            if let Some(data_type) = named.or_else(|| field.map(|field| shown_type(&field.to_arrow_type()))) {
+            let taken = field.filter(|_| named.is_none()).map(Field::to_arrow_type);
+            if let Some(data_type) = named.or_else(|| taken.as_ref().map(shown_type)) {
                 types[*number] = data_type;
+                texts[*number] = taken.as_ref().and_then(stands_for);
             }
         }
-        types
+        (types, texts)
     }
 
     /// Writes them, and commits them.

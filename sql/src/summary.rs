@@ -81,8 +81,7 @@ pub(crate) fn schema() -> Schema {
 /// What the statement takes and gives, where it summarizes this query.
 pub(crate) async fn described(shared: &Shared, request: Request, query: String) -> Result<Description> {
     let of_query = Box::pin(describe::describe(shared, Request { sql: query, ..request })).await?;
-    let parameters = of_query.parameters;
-    Ok(Description { command: Command::Show, parameters, schema: schema(), copied: None })
+    Ok(Description { command: Command::Show, schema: schema(), copied: None, ..of_query })
 }
 
 /// Summarizes a query.

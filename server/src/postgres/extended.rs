@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::DataType;
-use basalt_core::{query::Literal, schema::Field};
+use basalt_core::{logical::Logical, query::Literal, schema::Field};
 use basalt_sql::{Description, script::Part, system::postgres_type};
 use pgwire::messages::{
     data::{NoData, ParameterDescription},
@@ -52,14 +52,50 @@ impl Prepared {
         (text * 4 + self.types.len() * 4 + 1024) as u64
     }
 
+    /// The type of a parameter that the client has named.
+    fn named(&self, at: usize) -> Option<u32> {
+        self.types.get(at).copied().filter(|oid| *oid != 0)
+    }
+
     /// The type of a parameter.
     fn parameter(&self, at: usize) -> Option<u32> {
-        let named = self.types.get(at).copied().filter(|oid| *oid != 0);
         let described = || {
             let description = self.description.get()?;
-            description.parameters.get(at).map(|data_type| postgres_type(&data_type.to_arrow()).oid)
+            let held = description.texts.get(at).copied().flatten().map(Logical::to_arrow);
+            let data_type = held.or_else(|| description.parameters.get(at).map(|taken| taken.to_arrow()))?;
+            Some(postgres_type(&data_type).oid)
         };
-        named.or_else(described)
+        self.named(at).or_else(described)
+    }
+
+    /// Whether a parameter is one of bytes, which the client does not say.
+    fn is_bytes_unsaid(&self, at: usize) -> bool {
+        let held =
+            self.description.get().and_then(|description| description.texts.get(at).copied().flatten());
+        held == Some(Logical::Binary) && self.named(at).is_none()
+    }
+
+    /// The statement as it runs, where parameters of bytes are known as such.
+    fn cast(&self) -> Result<Option<Part>> {
+        let count = self.description.get().map_or(0, |description| description.texts.len());
+        match &self.part {
+            Some(part) if (0..count).any(|at| self.is_bytes_unsaid(at)) => {
+                let part = part.casting(OF_BYTES, |at| self.is_bytes_unsaid(at));
+                Ok(Some(part.map_err(|error| Error::from(crate::sql::error(error)))?))
+            }
+            part => Ok(part.clone()),
+        }
+    }
+
+    /// The value of a parameter; `format` says whether it comes as a text, or in binary form.
+    fn value(&self, at: usize, format: i16, bytes: &bytes::Bytes) -> Result<Literal> {
+        // Default: text.
+        let value = types::parameter(self.parameter(at).unwrap_or(types::TEXT), format, bytes);
+        match value {
+            // A text that is not in hexadecimal digits says bytes as it does in SQL.
+            Err(_) if format == 0 && self.is_bytes_unsaid(at) => types::parameter(types::TEXT, format, bytes),
+            value => value,
+        }
     }
 }
 
@@ -240,7 +276,7 @@ impl Session {
         let parameters = self.values(&prepared, &bind.statement, &formats, parameters).await?;
         let told = prepared.told.get().and(prepared.description.get());
         let told = told.map(|told| told.schema.fields().iter().map(Field::to_arrow_type).collect());
-        let portal = Portal::new(prepared.part.clone(), parameters, results, told);
+        let portal = Portal::new(prepared.cast()?, parameters, results, told);
         self.keep(name, portal)?;
         self.wire.put(&BindComplete::new())?;
         Ok(())
@@ -261,7 +297,7 @@ impl Session {
         }
         let given = given.into_iter().map(|text| text.map(bytes::Bytes::from)).collect();
         let parameters = self.values(&prepared, name, &[], given).await?;
-        Ok(Portal::new(prepared.part.clone(), parameters, results, None))
+        Ok(Portal::new(prepared.cast()?, parameters, results, None))
     }
 
     /// The values of the parameters of a statement of this name.
@@ -291,9 +327,9 @@ impl Session {
         let literal = |(at, value): (usize, Option<bytes::Bytes>)| match value {
             None => Ok(Literal::Null),
             Some(bytes) => {
-                // Default: text, both.
+                // Default: text.
                 let format = formats.get(at).or(formats.first()).copied().unwrap_or(0);
-                types::parameter(prepared.parameter(at).unwrap_or(types::TEXT), format, &bytes)
+                prepared.value(at, format, &bytes)
             }
         };
         Ok(parameters.into_iter().enumerate().map(literal).collect::<Result<Vec<_>>>()?)

@@ -193,3 +193,32 @@ async fn what_stands_behind_a_commit_in_a_text_is_all_or_nothing_too() {
     assert!(told[told.len() - 2].starts_with("E "), "{told:?}");
     assert_eq!(client.query(rows).await[1], "D 6|4");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_bytes_and_of_times_are_told_as_such() {
+    // Who names no types asks for them, and sends what he is told in binary form.
+    async fn ask(client: &mut Client, sql: &str, format: u16, given: &[Option<&[u8]>]) -> Vec<String> {
+        client.parse("", sql, &[]).await;
+        client.send(b'D', b"S\0").await;
+        client.bind("", "", format, given).await;
+        client.execute("", 0).await;
+        client.send(b'S', &[]).await;
+        client.shown().await
+    }
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE b (raw BINARY, clock TIME)").await;
+    let noon = (12 * 3_600_000_000_i64).to_be_bytes();
+    let insert = "INSERT INTO b VALUES ($1, $2)";
+    let told = ask(&mut client, insert, 1, &[Some(b"\x00\xff"), Some(&noon)]).await;
+    assert_eq!(told, ["1", "t [17, 1083]", "n", "2", "C INSERT 0 1", "Z I"]);
+    let told = ask(&mut client, insert, 0, &[Some(b"\\x00ff"), Some(b"12:00:00")]).await;
+    assert_eq!(told[4], "C INSERT 0 1");
+    assert_eq!(ask(&mut client, insert, 0, &[Some(b"hello"), None]).await[4], "C INSERT 0 1");
+    let count = "SELECT count(*)::text FROM b WHERE raw = $1";
+    let told = ask(&mut client, count, 1, &[Some(b"\x00\xff")]).await;
+    assert_eq!(told, ["1", "t [17]", "T", "2", "D 2", "C SELECT 1", "Z I"]);
+    assert_eq!(ask(&mut client, count, 0, &[Some(b"hello")]).await[4], "D 1");
+    let rows = client.query("SELECT raw, clock FROM b WHERE clock IS NOT NULL").await;
+    assert_eq!(rows[1..3], ["D \\x00ff|12:00:00", "D \\x00ff|12:00:00"]);
+}
