@@ -6,6 +6,7 @@
 
 #![cfg(target_endian = "little")]
 
+pub mod decimals;
 pub mod describe;
 pub mod encoding;
 pub mod error;

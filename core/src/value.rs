@@ -84,6 +84,11 @@ pub fn to_f64(unscaled: i128, scale: u8) -> f64 {
     format!("{unscaled}e-{scale}").parse().invariant("digits and an exponent are a float")
 }
 
+/// `unscaled * 10^-scale` as the nearest float32.
+pub fn to_f32(unscaled: i128, scale: u8) -> f32 {
+    format!("{unscaled}e-{scale}").parse().invariant("digits and an exponent are a float")
+}
+
 /// `10^exponent`; `None` beyond 38.
 pub fn pow10(exponent: u8) -> Option<i128> {
     10i128.checked_pow(u32::from(exponent))

@@ -14,6 +14,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 
 use crate::{
     bytes, checked,
+    decimals::floats,
     error::{Error, Result},
     nan, nearest, of_texts,
 };
@@ -197,6 +198,9 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let texts = cast(column, &DataType::Utf8)?;
         let read = of_texts::decimals(texts.as_string::<i32>(), *precision, *scale, false);
         return Ok(Arc::new(read.map_err(told)?));
+    }
+    if let (DataType::Float32 | DataType::Float64, DataType::Decimal128(..)) = (given, &wanted) {
+        return floats::decimals(column, &wanted, false).map_err(told);
     }
     if let (DataType::Time64(_), true) = (&wanted, is_text(given)) {
         let texts = cast(column, &DataType::Utf8)?;

@@ -1,5 +1,6 @@
-//! Casts to floats as they are meant, those that the planner chose among them, behind all other rules of the analyzer: a text that
-//! says that what is no number has a sign is NaN like others, and a decimal becomes the float that is nearest to it.
+//! Casts to floats and from them as they are meant, those that the planner chose among them, behind all other rules of the
+//! analyzer: a text that says that what is no number has a sign is NaN like others, a decimal becomes the float that is
+//! nearest to it, and a float the decimal that it counts as.
 
 use datafusion::{
     common::{
@@ -15,7 +16,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-use crate::{checked, nan, nearest};
+use crate::{checked, decimals::floats, nan, nearest};
 
 /// See the module.
 #[derive(Debug)]
@@ -44,8 +45,13 @@ impl AnalyzerRule for Floats {
     }
 }
 
-/// What a cast to a float becomes; `None`: it is none, or right as it is.
+/// What a cast becomes; `None`: it is none, or right as it is.
 fn meant(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    floats::of_cast(expr, schema).or_else(|| to_float(expr, schema))
+}
+
+/// What a cast to a float becomes.
+fn to_float(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) = expr
     else {
         return None;

@@ -1,5 +1,6 @@
 //! Decimals as text, and whole numbers of more than 64 bits.
 
+pub(crate) mod floats;
 pub(crate) mod quotient;
 pub(crate) mod whole;
 

@@ -32,7 +32,7 @@ use crate::{
     command::Command,
     copy::{CopyForm, Target},
     correlated,
-    decimals::{quotient, whole},
+    decimals::{floats, quotient, whole},
     define, digests, distributed,
     engine::{Request, Shared},
     entries,
@@ -147,7 +147,9 @@ impl Base {
         let state = builder.build();
         let mut of_tasks = state.clone();
         let inner = functions::inner().chain(lists::inner()).chain(arithmetic::inner());
-        for function in inner.chain(bits::inner()).chain(checked::inner()).chain(whole::inner()) {
+        for function in
+            inner.chain(bits::inner()).chain(checked::inner()).chain(whole::inner()).chain(floats::inner())
+        {
             of_tasks.register_udf(Arc::new(function))?;
         }
         for function in gathered::moving::all() {

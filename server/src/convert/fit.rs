@@ -2,7 +2,8 @@
 //!
 //! A value is taken where the column's type holds exactly what the other one says: an int64 that is 7 in an int8 column, a
 //! float64 that is 7.0 in an int64 column, a time in nanoseconds that is a whole number of microseconds. Anything else is an
-//! error and no other value. Floats of 64 bits are rounded to a float32 column, whose type says that it holds no more.
+//! error and no other value. What a float says is its shortest decimal. Floats of 64 bits are rounded to a float32 column,
+//! whose type says that it holds no more.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,15 +11,17 @@ use arrow_array::{
     Array, ArrayRef, RecordBatch, RecordBatchOptions,
     builder::StringBuilder,
     cast::AsArray as _,
-    types::{Float32Type, Float64Type},
+    types::{Decimal128Type, Float32Type, Float64Type},
 };
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType as Arrow, Schema as ArrowSchema, TimeUnit};
 use basalt_core::{
+    decimals,
     error::{Error, ErrorKind, Result},
     fragment::check_calendar,
     limits::MAX_COLUMNS,
     schema::{DataType, Field, Schema},
+    value,
 };
 
 use super::{BatchReader, rows::invalid};
@@ -160,6 +163,9 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if !is_kin(of, &wanted) {
         return Err(mismatch(field, given));
     }
+    if let Some(fitted) = by_digits(column, of, field)? {
+        return Ok(fitted);
+    }
     let failed = |error: arrow_schema::ArrowError| invalid(format!("column {:?}: {error}", field.name));
     let options = CastOptions { safe: false, ..CastOptions::default() };
     // A time without a zone is one of UTC.
@@ -180,14 +186,61 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if !is_exact(of, &wanted) {
         let back = cast_with_options(&fitted, column.data_type(), &options).map_err(failed)?;
         if let Some(row) = first_difference(&column, &back) {
-            let options = arrow_cast::display::FormatOptions::default();
-            let shown = arrow_cast::display::ArrayFormatter::try_new(&column, &options)
-                .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
-            let message = format!("column {:?}, row {row}: {shown} is no {}", field.name, field.type_name());
-            return Err(invalid(message));
+            return Err(is_none(&column, row, field));
         }
     }
     Ok(fitted)
+}
+
+fn is_none(column: &ArrayRef, row: usize, field: &Field) -> Error {
+    let options = arrow_cast::display::FormatOptions::default();
+    let shown = arrow_cast::display::ArrayFormatter::try_new(column, &options)
+        .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
+    invalid(format!("column {:?}, row {row}: {shown} is no {}", field.name, field.type_name()))
+}
+
+/// Floats as decimals and decimals as floats, of which the one is the shortest decimal of the other; `None`: these are others.
+fn by_digits(column: &ArrayRef, of: &Arrow, field: &Field) -> Result<Option<ArrayRef>> {
+    let plain = |to: &Arrow| {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let cast = cast_with_options(column, to, &options);
+        cast.map_err(|error| invalid(format!("column {:?}: {error}", field.name)))
+    };
+    let none = || mismatch(field, of);
+    match (of, &field.to_arrow_type()) {
+        (Arrow::Float16 | Arrow::Float32 | Arrow::Float64, Arrow::Decimal128(precision, scale)) => {
+            // Those of 16 bits are floats of 32 bits.
+            let width = if *of == Arrow::Float64 { Arrow::Float64 } else { Arrow::Float32 };
+            let floats = plain(&width)?;
+            let made = decimals::of_floats(&floats, *precision, scale.unsigned_abs()).ok_or_else(none)?;
+            let lost = [decimals::first_beyond(&floats, &made), decimals::first_rounded(&floats, &made)];
+            match lost.into_iter().flatten().min() {
+                Some(row) => Err(is_none(&floats, row, field)),
+                None => Ok(Some(Arc::new(made))),
+            }
+        }
+        (
+            Arrow::Decimal32(precision, scale)
+            | Arrow::Decimal64(precision, scale)
+            | Arrow::Decimal128(precision, scale),
+            wanted @ (Arrow::Float32 | Arrow::Float64),
+        ) if *scale >= 0 => {
+            let given = plain(&Arrow::Decimal128(*precision, *scale))?;
+            let (values, scale) = (given.as_primitive::<Decimal128Type>(), scale.unsigned_abs());
+            let floats: ArrayRef = match wanted {
+                Arrow::Float64 => {
+                    Arc::new(values.unary::<_, Float64Type>(|unscaled| value::to_f64(unscaled, scale)))
+                }
+                _ => Arc::new(values.unary::<_, Float32Type>(|unscaled| value::to_f32(unscaled, scale))),
+            };
+            let back: ArrayRef = Arc::new(decimals::of_floats(&floats, *precision, scale).ok_or_else(none)?);
+            match first_difference(&given, &back) {
+                Some(row) => Err(is_none(&given, row, field)),
+                None => Ok(Some(floats)),
+            }
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Whether values of a type may be those of a column.
@@ -253,8 +306,8 @@ fn mismatch(field: &Field, given: &Arrow) -> Error {
 #[cfg(test)]
 mod tests {
     use arrow_array::{
-        Date64Array, DictionaryArray, Float64Array, Int64Array, LargeStringArray, NullArray, StringArray,
-        StringViewArray, TimestampNanosecondArray, types::Int8Type,
+        Date64Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int64Array,
+        LargeStringArray, NullArray, StringArray, StringViewArray, TimestampNanosecondArray, types::Int8Type,
     };
     use basalt_core::schema::DataType;
 
@@ -326,6 +379,41 @@ mod tests {
             Arc::new(Float64Array::from(vec![1.005])),
             "is no decimal(4,2)",
         );
+    }
+
+    #[test]
+    fn a_float_is_its_shortest_decimal() {
+        let wide = Field::from_arrow("a", &Arrow::Decimal128(38, 20), true).unwrap();
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(123_456_789.123), None, Some(-0.1)]));
+        let made = fit(&floats, &wide).unwrap();
+        let expected = [Some(123_456_789_123 * 10_i128.pow(17)), None, Some(-(10_i128.pow(19)))];
+        assert_eq!(made.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>(), expected);
+        // And back, where a quotient of floats would be another one.
+        let double = Field::new("a", DataType::Float64, true);
+        assert_eq!(&fit(&made, &double).unwrap(), &floats);
+        let keys = Int8Array::from(vec![Some(1), None, Some(0)]);
+        let values = Float32Array::from(vec![12.34, 0.1]);
+        let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
+        let narrow = Field::new("a", DataType::Decimal { precision: 18, scale: 9 }, true);
+        let made = fit(&dictionary, &narrow).unwrap();
+        let expected = [Some(100_000_000), None, Some(12_340_000_000)];
+        assert_eq!(made.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>(), expected);
+        let single = Field::new("a", DataType::Float32, true);
+        let back = fit(&made, &single).unwrap();
+        assert_eq!(
+            back.as_primitive::<Float32Type>().iter().collect::<Vec<_>>(),
+            [Some(0.1), None, Some(12.34)]
+        );
+        let error = |column: ArrayRef, field: &Field| fit(&column, field).unwrap_err().to_string();
+        let cents = Field::new("a", DataType::Decimal { precision: 12, scale: 2 }, true);
+        let sum = error(Arc::new(Float64Array::from(vec![12.34, 0.1 + 0.2, f64::NAN])), &cents);
+        assert!(sum.contains("row 1: 0.30000000000000004 is no decimal(12,2)"), "{sum}");
+        let large = error(Arc::new(Float64Array::from(vec![1.0, 1e10])), &cents);
+        assert!(large.contains("row 1: ") && large.contains("is no decimal(12,2)"), "{large}");
+        let long = Decimal128Array::from(vec![Some(1), Some(12_345_678_901_234_567_891)]);
+        let long = long.with_precision_and_scale(38, 2).unwrap();
+        let long = error(Arc::new(long), &double);
+        assert!(long.contains("row 1: 123456789012345678.91 is no float64"), "{long}");
     }
 
     #[test]
