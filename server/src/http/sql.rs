@@ -8,10 +8,11 @@ use axum::{
     http::{HeaderValue, StatusCode, Version, header},
     response::{IntoResponse, Response},
 };
-use basalt_core::query::Literal;
+use basalt_core::{logical::WIDE_DIGITS, query::Literal};
 use basalt_proto::v1::ErrorReason;
 use futures_util::stream;
 use hyper::body::Bytes;
+use serde_json::{Value, value::RawValue};
 use tokio::time::Instant;
 
 use super::{
@@ -24,7 +25,10 @@ use crate::{
     call::{Arrival, Call},
     limits,
     queries::Committing,
-    sql::{RowStream, Statement},
+    sql::{
+        RowStream, Statement,
+        numbers::{self, TooManyDigits},
+    },
     state::State,
     status::{RequestError, Result},
 };
@@ -185,7 +189,7 @@ fn parameters(text: &str) -> Result<Vec<Literal>> {
             format!("parameters of {} bytes; the limit is {}", text.len(), limits::HTTP_PARAMETERS_BYTES);
         return Err(place(RequestError::new(ErrorReason::MessageTooLarge, message)));
     }
-    let values: Vec<serde_json::Value> = serde_json::from_str(text)
+    let values: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|error| place(wrong(format!("the parameters are no array of JSON: {error}"))))?;
     values
         .into_iter()
@@ -194,8 +198,9 @@ fn parameters(text: &str) -> Result<Vec<Literal>> {
         .collect()
 }
 
-fn literal(value: serde_json::Value) -> Result<Literal> {
-    use serde_json::Value;
+fn literal(text: &RawValue) -> Result<Literal> {
+    let value: Value = serde_json::from_str(text.get())
+        .map_err(|error| wrong(format!("a parameter is no value of JSON: {error}")))?;
     Ok(match value {
         Value::Null => Literal::Null,
         Value::Bool(value) => Literal::Bool(value),
@@ -203,13 +208,27 @@ fn literal(value: serde_json::Value) -> Result<Literal> {
         Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(value), ..) => Literal::Int(value),
             (_, Some(value), _) => Literal::UInt(value),
-            (_, _, Some(value)) => Literal::Float(value),
-            _ => return Err(wrong(format!("{number} is no number that a parameter may be"))),
+            (_, _, Some(value)) => of_digits(text.get(), value)?,
+            _ => return Err(no_number(text.get())),
         },
         Value::Array(_) | Value::Object(_) => {
             return Err(wrong("a parameter is null, true or false, a number or a text"));
         }
     })
+}
+
+fn of_digits(text: &str, float: f64) -> Result<Literal> {
+    let number = numbers::of_json(text, float).map_err(|TooManyDigits| {
+        let most = "a parameter that no float says exactly has";
+        wrong(format!(
+            "{most} at most {WIDE_DIGITS} digits, before and behind the point: write fewer, or a text"
+        ))
+    })?;
+    number.ok_or_else(|| no_number(text))
+}
+
+fn no_number(text: &str) -> RequestError {
+    wrong(format!("{text} is no number that a parameter may be"))
 }
 
 #[cfg(test)]
@@ -228,7 +247,31 @@ mod tests {
             Literal::Text("2013-01-01".into()),
         ];
         assert_eq!(all, expected);
-        for text in ["", "1", "{}", "[[1]]", "[{}]", "[1", "[1] 2"] {
+        let exact = [
+            Literal::Decimal { unscaled: 1_234_567_890_123_456_789, scale: 2 },
+            Literal::Decimal { unscaled: -123_456_789_012_345_678_901_234_567_890, scale: 0 },
+            Literal::Float(1e22),
+            Literal::Text("é\n".into()),
+        ];
+        let text = r#"[ 12345678901234567.89 , -123456789012345678901234567890,1e22, "\u00e9\n"]"#;
+        assert_eq!(parameters(text).unwrap(), exact);
+        let long = format!("[1, 0.{}]", "123456789".repeat(5));
+        assert!(parameters(&long).unwrap_err().message().contains("at most 38 digits"));
+        let deep = format!("[{}{}]", "[".repeat(1000), "]".repeat(1000));
+        for text in [
+            "",
+            "1",
+            "{}",
+            "[[1]]",
+            "[{}]",
+            "[1",
+            "[1] 2",
+            "[1e400]",
+            "[01]",
+            "[1.]",
+            r#"["\ud800"]"#,
+            deep.as_str(),
+        ] {
             assert_eq!(parameters(text).unwrap_err().reason(), "PROTOCOL", "{text}");
         }
         assert!(parameters(&"[".repeat(10_000)).is_err());

@@ -6,6 +6,7 @@ mod buffer;
 mod copy;
 mod copying;
 mod define;
+pub(crate) mod numbers;
 mod run;
 mod statements;
 mod stream;

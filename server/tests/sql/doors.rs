@@ -175,6 +175,28 @@ async fn an_answer_that_fails_on_its_way_ends_in_an_error() {
     assert!(code == 422 && body.contains("DIVISION_BY_ZERO"), "{code} {body}");
 }
 
+/// Numbers of parameters keep their digits, on the way to a decimal too.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_over_http_have_all_of_their_digits() {
+    let (_, http) = start(1).await;
+    let path =
+        "/v1/sql?parameters=%5B12345678901234567.89,123456789012345678901234567890,1e22,123456789.123%5D";
+    let sql = b"SELECT CAST($1 AS DECIMAL(38,4)) AS a, CAST($2 AS DECIMAL(38,4)) AS b, CAST($3 AS DECIMAL(38,4)) AS c, \
+                CAST($4 AS DECIMAL(38,20)) AS d";
+    let (code, body) = post(http, path, sql).await;
+    assert_eq!(code, 200, "{body}");
+    for digits in [
+        "12345678901234567.8900",
+        "123456789012345678901234567890.0000",
+        "10000000000000000000000.0000",
+        "123456789.12300000000000000000",
+    ] {
+        assert!(body.contains(digits), "{digits}: {body}");
+    }
+    let (code, body) = post(http, "/v1/sql?parameters=%5B1e400%5D", b"SELECT $1 AS a").await;
+    assert!(code == 400 && body.contains("PROTOCOL"), "{code} {body}");
+}
+
 async fn post(http: SocketAddr, path: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(http).await.unwrap();
     let head = format!(
