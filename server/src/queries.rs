@@ -434,7 +434,10 @@ impl Listed {
         self.entry.cancelled.cancelled().await;
         match self.entry.stop.check() {
             Err(error) => error.into(),
-            Ok(()) => RequestError::internal(),
+            // It commits, and goes on for that.
+            Ok(()) => {
+                RequestError::new(ErrorReason::Cancelled, "the query was cancelled by a request to do so")
+            }
         }
     }
 }
