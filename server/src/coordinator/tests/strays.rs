@@ -17,13 +17,16 @@ fn selected(cluster: &Local, stray: fn(&[u32]) -> Option<u64>) -> Result<u64> {
     Ok(coordinator.select(&pinned, Some(unknown))?.0.cardinality())
 }
 
+/// An address among those that a node says, by the fragments that it was asked for.
+type Stray = fn(&[u32]) -> Option<u64>;
+
 /// A part has rows of the fragments that it was asked for, and none of others: who deletes takes away what is selected.
 #[test]
 fn rows_that_were_not_asked_for_are_an_error() {
     let cluster = Local::new(3);
     assert_eq!(selected(&cluster, |_| None).unwrap(), 706);
     assert!(selected(&cluster, |own| Some((u64::from(own[0]) << 32) + 999)).unwrap() <= 707);
-    let strays: [fn(&[u32]) -> Option<u64>; 5] = [
+    let strays: [Stray; 5] = [
         // Behind the last row of a fragment, and of the last one.
         |own| Some((u64::from(own[0]) << 32) + 1000),
         |own| Some((u64::from(*own.last()?) << 32) + 1000),
