@@ -2,8 +2,11 @@
 
 use super::*;
 
+/// An address among those that a node says, by the fragments that it was asked for.
+type Stray = fn(&[u32]) -> Option<u64>;
+
 /// How many rows are selected where one part has another row beside its own, by the fragments that it was asked for.
-fn selected(cluster: &Local, stray: fn(&[u32]) -> Option<u64>) -> Result<u64> {
+fn selected(cluster: &Local, stray: Stray) -> Result<u64> {
     *cluster.tamper.borrow_mut() = Some(Box::new(move |parts: &mut Vec<Part>| {
         let part = &mut parts[0];
         let own = convert::addresses(&part.messages[0]).unwrap();
@@ -16,9 +19,6 @@ fn selected(cluster: &Local, stray: fn(&[u32]) -> Option<u64>) -> Result<u64> {
     let unknown = Filter::IsNull(column("customer"));
     Ok(coordinator.select(&pinned, Some(unknown))?.0.cardinality())
 }
-
-/// An address among those that a node says, by the fragments that it was asked for.
-type Stray = fn(&[u32]) -> Option<u64>;
 
 /// A part has rows of the fragments that it was asked for, and none of others: who deletes takes away what is selected.
 #[test]
