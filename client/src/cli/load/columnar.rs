@@ -9,8 +9,12 @@ use std::{
 
 use arrow_array::{Array as _, RecordBatch};
 use arrow_ipc::reader::{FileReaderBuilder, StreamReader};
-use arrow_schema::{ArrowError, Field, SchemaRef};
-use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use basalt_nested::parquet::{Groups, in_micros};
+use parquet::arrow::{
+    ProjectionMask,
+    arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+};
 
 use super::{
     FileFormat, cast, ipc, names,
@@ -38,13 +42,25 @@ fn open(file: &InputFile, columns: Option<Vec<usize>>) -> Result<Batches, CliErr
     let error = |e: ArrowError| file.error(e);
     let mut reader = file.open()?;
     if file.format == FileFormat::Parquet {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(reader).map_err(|e| file.error(e))?;
-        let schema = Arc::clone(builder.schema());
-        let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
+        let metadata = ArrowReaderMetadata::load(&reader, ArrowReaderOptions::new());
+        let metadata = metadata.map_err(|e| file.error(e))?;
+        let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).ok();
         let mask = match columns {
-            Some(columns) => ProjectionMask::roots(builder.parquet_schema(), columns),
+            Some(columns) => ProjectionMask::roots(metadata.parquet_schema(), columns),
             None => ProjectionMask::all(),
         };
+        // Nanoseconds of 64 bits would be other times than those before 1677 and after 2262.
+        if let Some(fields) = in_micros(metadata.schema().fields(), metadata.parquet_schema()) {
+            let schema = Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone()));
+            let all = (0..metadata.metadata().num_row_groups()).collect();
+            // It is a file of the user's own, so its pages may be of any size.
+            let groups = Groups::new(reader, Arc::clone(metadata.metadata()), all, usize::MAX);
+            let batches = groups.read(mask, Some(schema.fields()), None, BATCH_ROWS);
+            let batches = batches.map_err(|e| file.error(e))?;
+            return Ok(Batches { schema, batches: Box::new(batches), rows });
+        }
+        let schema = Arc::clone(metadata.schema());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(reader, metadata);
         let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
         let batches = builder.build().map_err(|e| file.error(e))?;
         return Ok(Batches { schema, batches: Box::new(batches), rows });

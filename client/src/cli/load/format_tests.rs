@@ -12,7 +12,12 @@ use arrow_ipc::{
     CompressionType,
     writer::{FileWriter, IpcWriteOptions, StreamWriter},
 };
-use parquet::arrow::ArrowWriter;
+use parquet::{
+    arrow::ArrowWriter,
+    data_type::{Int96, Int96Type},
+    file::writer::SerializedFileWriter,
+    schema::parser::parse_message_type,
+};
 use tempfile::TempDir;
 
 use super::tests::{Outcome, check, check_error, read, read_csv};
@@ -386,4 +391,34 @@ fn wide_decimals_bytes_and_times() {
 fn floats_that_are_not_finite() {
     check(&[], "a,b\n1,NaN\nNaN,x\n-inf,\n", "a float64 not null, b utf8", "a,b\n1.0,NaN\nNaN,x\n-inf,\n");
     check(&["--schema", "a float32"], "a\nInfinity\nnan\n", "a float32", "a\ninf\nNaN\n");
+}
+
+#[test]
+fn parquet_times_of_96_bits() {
+    let folder = TempDir::new().unwrap();
+    let of_days = |days: &[i32]| {
+        let schema = Arc::new(parse_message_type("message m { required int96 t; }").unwrap());
+        let file = fs::File::create(folder.path().join("f.parquet")).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let times = days.iter().map(|day| {
+            let mut time = Int96::new();
+            time.set_data(1_000_000_000, 0, (day + 2_440_588).cast_unsigned());
+            time
+        });
+        let times: Vec<_> = times.collect();
+        column.typed::<Int96Type>().write_batch(&times, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        read(folder.path(), &[], &["f.parquet"], None)
+    };
+    let outcome = of_days(&[-135_140, 120_530, 2_932_896]).unwrap();
+    assert_eq!(outcome.schema, "t timestamp not null");
+    assert_eq!(outcome.rows, "t\n1600-01-01T00:00:01Z\n2300-01-01T00:00:01Z\n9999-12-31T00:00:01Z\n");
+    let error = of_days(&[0, 2_932_897]).unwrap_err();
+    assert!(error.contains("row 2: column \"t\"") && error.contains("is not within 0001-01-01"), "{error}");
+    let error = of_days(&[0, 213_503_982]).unwrap_err();
+    assert!(error.contains("a time of 96 bits that no timestamp of 64 bits is"), "{error}");
 }

@@ -13,7 +13,7 @@ use parquet::{
     file::{metadata::ParquetMetaDataReader, reader::ChunkReader},
 };
 
-use super::{Groups, Wanted, check_fit, check_footer, pages::wrong};
+use super::{Groups, Wanted, check_fit, check_footer, in_micros, pages::wrong};
 
 /// Bytes behind a footer: its length, and `PAR1`.
 const END: usize = 8;
@@ -71,6 +71,7 @@ pub struct Reading {
 pub struct ParquetFile<R> {
     reader: Arc<R>,
     metadata: ArrowReaderMetadata,
+    schema: Arc<Schema>,
 }
 
 impl<R: ChunkReader + 'static> ParquetFile<R> {
@@ -85,12 +86,16 @@ impl<R: ChunkReader + 'static> ParquetFile<R> {
         // What another writer says of Arrow's types is not needed, and need not be right.
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options)?;
-        Ok(Self { reader: Arc::new(reader), metadata })
+        let schema = match in_micros(metadata.schema().fields(), metadata.parquet_schema()) {
+            Some(fields) => Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone())),
+            None => Arc::clone(metadata.schema()),
+        };
+        Ok(Self { reader: Arc::new(reader), metadata, schema })
     }
 
-    /// The columns.
+    /// The columns; times of 96 bits are microseconds.
     pub fn schema(&self) -> &Arc<Schema> {
-        self.metadata.schema()
+        &self.schema
     }
 
     /// How many row groups it has.

@@ -19,6 +19,7 @@ use parquet::{
 };
 
 use super::{
+    int96::{is_int96, plain_in_micros},
     pages::{self, Chunk, wrong},
     wanted::{Asked, Wanted},
 };
@@ -72,7 +73,7 @@ impl<R: ChunkReader + 'static> Groups<R> {
     }
 
     /// The rows of the groups, or some of them, in batches of so many: the columns of `projection`, as `types` has them
-    /// where it says so.
+    /// where it says so. Without it times of 96 bits are microseconds.
     ///
     /// # Errors
     /// What is wrong with the file.
@@ -84,7 +85,9 @@ impl<R: ChunkReader + 'static> Groups<R> {
         batch_rows: usize,
     ) -> Result<ParquetRecordBatchReader> {
         let schema = self.metadata.file_metadata().schema_descr();
-        let levels = parquet_to_arrow_field_levels(schema, projection, types)?;
+        // Nanoseconds of 64 bits would be other times than those before 1677 and after 2262.
+        let micros = if types.is_none() { plain_in_micros(schema)? } else { None };
+        let levels = parquet_to_arrow_field_levels(schema, projection, types.or(micros.as_ref()))?;
         let selection = rows.map(|rows| {
             RowSelection::from(vec![RowSelector::skip(rows.start), RowSelector::select(rows.len())])
         });
@@ -101,6 +104,7 @@ impl<R: ChunkReader + 'static> RowGroups for Groups<R> {
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
         let schema = self.metadata.file_metadata().schema_descr().column(column);
         let levels = (schema.max_def_level(), schema.max_rep_level());
+        let is_int96 = is_int96(&schema);
         let groups = Self {
             reader: Arc::clone(&self.reader),
             metadata: Arc::clone(&self.metadata),
@@ -109,7 +113,7 @@ impl<R: ChunkReader + 'static> RowGroups for Groups<R> {
             wanted: self.wanted.clone(),
         };
         let asked = Asked::of(&self.wanted);
-        Ok(Box::new(Chunks { groups, next: 0, column, levels, asked }))
+        Ok(Box::new(Chunks { groups, next: 0, column, levels, is_int96, asked }))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -127,6 +131,7 @@ struct Chunks<R> {
     next: usize,
     column: usize,
     levels: (i16, i16),
+    is_int96: bool,
     asked: Asked,
 }
 
@@ -138,7 +143,8 @@ impl<R: ChunkReader + 'static> Chunks<R> {
             usize::try_from(group.num_rows()).map_err(|_| wrong("a row group of less than no rows"))?;
         let reader = Arc::clone(&self.groups.reader);
         let pages = SerializedPageReader::new(reader, group.column(self.column), rows, None)?;
-        Ok(Box::new(Checked { pages, levels: self.levels, asked: Asked::of(&self.groups.wanted) }))
+        let asked = Asked::of(&self.groups.wanted);
+        Ok(Box::new(Checked { pages, levels: self.levels, is_int96: self.is_int96, asked }))
     }
 }
 
@@ -158,6 +164,7 @@ impl<R: ChunkReader + 'static> PageIterator for Chunks<R> {}
 struct Checked<R: ChunkReader> {
     pages: SerializedPageReader<R>,
     levels: (i16, i16),
+    is_int96: bool,
     asked: Asked,
 }
 
@@ -174,7 +181,7 @@ impl<R: ChunkReader> PageReader for Checked<R> {
         self.asked.page()?;
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {
-            pages::check(page, self.levels)?;
+            pages::check(page, self.levels, self.is_int96)?;
         }
         Ok(page)
     }

@@ -18,6 +18,7 @@
 //! | page | its size when decompressed | the caller's; what it comes to |
 //! | page | values of a dictionary | its bytes |
 //! | page | values of a column that repeats | [`REPEATED_VALUES`] |
+//! | page | times of 96 bits | the microseconds of 64 bits |
 //! | page | lengths of DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY | its values |
 //!
 //! [`ParquetFile`] does all of it for a file that is there as a whole.
@@ -27,6 +28,7 @@ mod fit;
 mod footer;
 mod format;
 mod groups;
+mod int96;
 mod limits;
 mod pages;
 mod thrift;
@@ -39,5 +41,6 @@ pub use file::{Footer, ParquetFile, Reading};
 pub use fit::check_fit;
 pub use footer::check_footer;
 pub use groups::Groups;
+pub use int96::in_micros;
 pub use limits::{CHUNKS, DECODED_BYTES, FIXED_BYTES, REPEATED_VALUES, SCHEMA_DEPTH, SCHEMA_ELEMENTS};
 pub use wanted::Wanted;

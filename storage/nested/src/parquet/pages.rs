@@ -13,6 +13,7 @@ use parquet::{
 
 use super::{
     format::{COMPRESSED, DEFINITIONS, PAGE, REPETITIONS, SECOND, SECOND_PAGE, UNCOMPRESSED},
+    int96,
     limits::{HEADER_BYTES, REPEATED_VALUES},
     thrift::Walk,
     wanted::Asked,
@@ -187,8 +188,8 @@ fn check_gzip(page: &[u8], uncompressed: usize) -> Result<()> {
 }
 
 /// That a page that is decompressed has no count that its bytes or its values do not bear out. The levels are the highest
-/// for definitions and for repetitions.
-pub(super) fn check(page: &Page, levels: (i16, i16)) -> Result<()> {
+/// for definitions and for repetitions. Of times of 96 bits none may be beyond the microseconds of 64.
+pub(super) fn check(page: &Page, levels: (i16, i16), is_int96: bool) -> Result<()> {
     let values = page.num_values();
     if levels.1 > 0 && values > REPEATED_VALUES && !matches!(page, Page::DictionaryPage { .. }) {
         return Err(wrong(format!("a page of {values} values in lists; the limit is {REPEATED_VALUES}")));
@@ -198,6 +199,7 @@ pub(super) fn check(page: &Page, levels: (i16, i16)) -> Result<()> {
             let bytes = buf.len();
             return Err(wrong(format!("a dictionary of {values} values in {bytes} bytes")));
         }
+        Page::DictionaryPage { buf, .. } if is_int96 => return int96::check(buf),
         Page::DictionaryPage { .. } => return Ok(()),
         Page::DataPage { buf, encoding, def_level_encoding, rep_level_encoding, .. } => {
             let repetitions = v1_levels(buf, levels.1, *rep_level_encoding, values);
@@ -210,13 +212,15 @@ pub(super) fn check(page: &Page, levels: (i16, i16)) -> Result<()> {
             (buf, *encoding, start)
         }
     };
+    let values_of = || start.and_then(|start| buffer.get(start..));
     let streams = match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
         Encoding::DELTA_BYTE_ARRAY => 2,
+        // A page of nulls alone need have no values.
+        Encoding::PLAIN if is_int96 => return values_of().map_or(Ok(()), int96::check),
         _ => return Ok(()),
     };
-    let mut data =
-        start.and_then(|start| buffer.get(start..)).ok_or_else(|| wrong("a page without values"))?;
+    let mut data = values_of().ok_or_else(|| wrong("a page without values"))?;
     for _ in 0..streams {
         let (found, rest) = delta(data).ok_or_else(|| wrong("lengths that are malformed"))?;
         if found > u64::from(values) {

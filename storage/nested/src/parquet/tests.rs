@@ -23,6 +23,7 @@ use super::{
 };
 
 mod hostile;
+mod int96;
 mod whole;
 
 const PAGE: usize = 1 << 20;
