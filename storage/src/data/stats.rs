@@ -215,19 +215,41 @@ impl Stats<'_> {
     pub(super) fn column(&self, name: &str, data_type: DataType) -> ColumnStats {
         let bound = |values: &BTreeMap<String, &RawValue>| parse(values.get(name)?.get(), data_type);
         let nulls = self.null_count.get(name).and_then(|n| n.get().parse().ok());
-        let max = bound(&self.max_values).map(last_of_millisecond);
+        let (min, max) = (bound(&self.min_values).map(least), bound(&self.max_values).map(greatest));
         // Default: the protocol's.
         let tight = self.tight_bounds.unwrap_or(true);
-        ColumnStats { min: bound(&self.min_values), max, nulls: nulls.filter(|n| tight || *n == 0) }
+        ColumnStats { min, max, nulls: nulls.filter(|n| tight || *n == 0) }
     }
 }
 
-/// A greatest value: other writers cut a timestamp off at milliseconds.
-pub(super) fn last_of_millisecond(max: Value) -> Value {
-    match max {
-        Value::Timestamp(at) if at % 1000 == 0 => Value::Timestamp(at.saturating_add(999)),
+/// What no value is less than, of a least value as the log has it.
+pub(super) fn least(min: Value) -> Value {
+    match min {
+        Value::Decimal { unscaled, scale } => {
+            Value::Decimal { unscaled: unscaled.saturating_sub(off(unscaled)), scale }
+        }
         other => other,
     }
+}
+
+/// What no value is greater than, of a greatest one: other writers cut a timestamp off at milliseconds.
+pub(super) fn greatest(max: Value) -> Value {
+    match max {
+        Value::Timestamp(at) if at % 1000 == 0 => Value::Timestamp(at.saturating_add(999)),
+        Value::Decimal { unscaled, scale } => {
+            Value::Decimal { unscaled: unscaled.saturating_add(off(unscaled)), scale }
+        }
+        other => other,
+    }
+}
+
+/// How far a decimal may be from its bound: other writers make a float of it, which is within two of the float's last
+/// places. One of so few digits that floats tell them apart comes back as it was.
+fn off(unscaled: i128) -> i128 {
+    if unscaled.unsigned_abs() < 10_u128.pow(f64::DIGITS) {
+        return 0;
+    }
+    (unscaled >> (f64::MANTISSA_DIGITS - 2)).saturating_abs().saturating_add(1)
 }
 
 pub(super) fn parse(json: &str, data_type: DataType) -> Option<Value> {
@@ -302,6 +324,46 @@ mod tests {
         for float in [f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(json(&Value::Float(float), DataType::Float64, true), None, "{float}");
         }
+    }
+
+    #[test]
+    fn decimals_that_went_through_floats_are_within_their_bounds() {
+        for scale in [0, 1, 2, 5, 17] {
+            let data_type = DataType::Decimal { precision: 18, scale };
+            let mut unscaled = 7_i128;
+            for step in 0..4000 {
+                unscaled = (unscaled * 48_271 + step) % 1_000_000_000_000_000_000;
+                for value in [unscaled, -unscaled, unscaled / 1000] {
+                    #[allow(clippy::cast_precision_loss, reason = "as other writers do it")]
+                    let float = value as f64 / 10_f64.powi(i32::from(scale));
+                    let said = serde_json::Value::from(float).to_string();
+                    let stats = format!(r#"{{"minValues":{{"a":{said}}},"maxValues":{{"a":{said}}}}}"#);
+                    let column = columns_stats(Some(&stats), [("a", data_type)].into_iter());
+                    let ColumnStats { min, max, .. } = column[0].clone();
+                    // What is written with an exponent, or with more digits than the column has, is no bound.
+                    let (Some(min), Some(max)) = (min, max) else { continue };
+                    let value = Value::Decimal { unscaled: value, scale };
+                    let is_within = compare(&min, &value).is_some_and(std::cmp::Ordering::is_le)
+                        && compare(&max, &value).is_some_and(std::cmp::Ordering::is_ge);
+                    assert!(is_within, "{value:?} {said}");
+                }
+            }
+        }
+        let bounds = |stats: &str, scale| {
+            let data_type = DataType::Decimal { precision: 18, scale };
+            let column = columns_stats(Some(stats), [("a", data_type)].into_iter())[0].clone();
+            [column.min, column.max].map(|bound| match bound {
+                Some(Value::Decimal { unscaled, .. }) => unscaled,
+                other => panic!("{other:?}"),
+            })
+        };
+        // Those of few digits are as they are said, and those of many are a little farther apart.
+        let few = r#"{"minValues":{"a":-9999999999999.99},"maxValues":{"a":12.3}}"#;
+        assert_eq!(bounds(few, 2), [-999_999_999_999_999, 1230]);
+        let many = r#"{"minValues":{"a":-9007199254740992.0},"maxValues":{"a":9007199254740992.0}}"#;
+        let [min, max] = bounds(many, 2);
+        assert!((-900_719_925_474_099_700..-900_719_925_474_099_299).contains(&min), "{min}");
+        assert!((900_719_925_474_099_299..900_719_925_474_099_700).contains(&max), "{max}");
     }
 
     #[test]

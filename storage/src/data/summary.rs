@@ -9,7 +9,7 @@ use std::{fmt::Write as _, sync::Arc};
 use basalt_core::{keys::Native, schema::DataType, value::Value};
 
 use super::bounds::{Bounds, UNKNOWN};
-use super::stats::{ColumnStats, Stats, json, last_of_millisecond, parse, quoted, stats_type};
+use super::stats::{ColumnStats, Stats, greatest, json, least, parse, quoted, stats_type};
 use crate::schema::TableSchema;
 
 /// A value that is the bound.
@@ -165,12 +165,12 @@ impl Summary {
             let min = match min {
                 ABSENT => None,
                 BOUND => Some(Value::from_key(bounds.0, data_type)),
-                token => parse(token, data_type),
+                token => parse(token, data_type).map(least),
             };
             let max = match max {
                 ABSENT => None,
                 BOUND | BOUND_IN_MILLIS => Some(Value::from_key(bounds.1, data_type)),
-                token => parse(token, data_type).map(last_of_millisecond),
+                token => parse(token, data_type).map(greatest),
             };
             let nulls = match nulls {
                 ABSENT => None,
@@ -333,6 +333,11 @@ mod tests {
         // Values that no column of the type has.
         check(
             r#"{"numRecords":7,"minValues":{"id":"x","none":99999999999},"maxValues":{"id":3,"none":1e3},"nullCount":{"id":-1}}"#,
+            true,
+        );
+        // Decimals of many digits, which went through floats.
+        check(
+            r#"{"numRecords":7,"minValues":{"price":-9007199254740992.0},"maxValues":{"price":9007199254740992.0},"nullCount":{"price":0}}"#,
             true,
         );
         assert_eq!(Summary::new(None, Some(&schema(&COLUMNS))).to_stats(), None);
