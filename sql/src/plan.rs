@@ -15,7 +15,7 @@ use datafusion::{
         runtime_env::RuntimeEnv,
     },
     logical_expr::LogicalPlan,
-    physical_plan::ExecutionPlan,
+    physical_plan::{ExecutionPlan, coop::CooperativeExec},
     prelude::SessionConfig,
     sql::{parser::Statement, sqlparser::ast},
 };
@@ -414,13 +414,21 @@ async fn write(
     effect.check(&physical.schema())?;
     // What the engine selects it also deletes, wherever the rows are.
     if effect.change == Change::Delete
-        && let Some(filter) = physical.downcast_ref::<Scan>().and_then(Scan::selects)
+        && let Some(filter) = bare(&physical).downcast_ref::<Scan>().and_then(Scan::selects)
         && let Some(deleted) = target.delete(filter.cloned()).await?
     {
         return Ok(Written::Done { inserted: 0, deleted });
     }
     let writer = target.write(effect.change.clone()).await?;
     effect.write(execute(shared, &session, &logical, physical).await?, writer).await
+}
+
+/// A plan without what lets others have their turn, which stands above a leaf.
+fn bare(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    match plan.children()[..] {
+        [below] if plan.is::<CooperativeExec>() => bare(below),
+        _ => plan,
+    }
 }
 
 async fn create_as(

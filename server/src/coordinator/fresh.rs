@@ -90,6 +90,12 @@ async fn table_since(state: &State, name: &str, needed: Moment) -> Result<Arc<Ta
     Ok(table)
 }
 
+/// A table as new as the store has it, for what asks no other one.
+#[cfg(feature = "sql")]
+pub(crate) async fn newest_alone(state: &State, name: &str) -> Result<Arc<Table>> {
+    table_since(state, name, Moment::now(&*state.environment)).await
+}
+
 /// A table as new as the store has it, and with it those that a filter asks or may ask for attributes.
 pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter>) -> Result<Arc<Table>> {
     let now = Moment::now(&*state.environment);

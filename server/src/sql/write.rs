@@ -51,29 +51,44 @@ impl At {
         Ok(Box::new(RowsWriter { buffer: Some(buffer), before, into, runtime, trace, committing }))
     }
 
-    /// Deletes rows by a condition, as IngestService does; `None` in a transaction, which keeps their addresses.
+    /// Deletes rows by a condition, as IngestService does; `None` in a transaction, which keeps their addresses, and where
+    /// another change came first: then the statement finds out what became of the table.
     pub(super) async fn delete_selected(&self, filter: Option<Filter>) -> basalt_sql::Result<Option<u64>> {
         if self.asker.transaction.is_some() {
             return Ok(None);
         }
-        let name = self.pinned.table.name().to_owned();
-        self.asker.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
-        let (state, caller) = (Arc::clone(&self.state), self.asker.caller.clone());
-        self.asker.commits().map_err(carried)?;
+        let planned = Arc::clone(&self.pinned.table);
+        self.asker.authorise(Action::Write, Object::Table(planned.name())).map_err(carried)?;
+        let (state, caller, committing) =
+            (Arc::clone(&self.state), self.asker.caller.clone(), self.asker.committing());
         // It goes on when the client is gone: the commit may be on its way.
         let deleted = self.runtime.spawn(trace::scope(
             self.reach.trace(),
             caught_async(async move {
                 let token = state.running.token();
-                let table = fresh::newest(&state, &name, None).await?;
+                let is_gone = |error: &RequestError| error.reason() == "TABLE_NOT_FOUND";
+                let table = match fresh::newest_alone(&state, planned.name()).await {
+                    // Another one takes its place, perhaps.
+                    Err(error) if is_gone(&error) => return Ok(None),
+                    table => table?,
+                };
+                // The condition is of the columns that it was planned with.
+                if table.id() != planned.id() || table.schema() != planned.schema() {
+                    return Ok(None);
+                }
                 caller.check_key()?;
-                let deleted = state.tables.delete(&table, filter).await;
+                let deleted = state.tables.delete_unless(&table, filter, &|| committing.begin()).await;
                 drop(token);
-                deleted
+                match deleted {
+                    Err(error) if error.is_conflict() || is_gone(&error) => {
+                        committing.is_refused();
+                        Ok(None)
+                    }
+                    deleted => deleted.map(|deleted| Some(deleted.rows)),
+                }
             }),
         ));
-        let deleted = deleted.await.map_err(|_| carried(RequestError::internal()))?;
-        Ok(Some(deleted.map_err(carried)?.rows))
+        deleted.await.map_err(|_| carried(RequestError::internal()))?.map_err(carried)
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) struct Deletion {
     pub(crate) rows: u64,
 }
 
+/// Begins to commit, or says why not: whoever asked for it may have given it up.
+pub(crate) type Commits<'a> = &'a (dyn Fn() -> Result<(), RequestError> + Send + Sync);
+
 /// The fragments of a snapshot that have some rows, before and after these are deleted; what has no row left is gone.
 pub(super) fn without(snapshot: &Snapshot, rows: &Sip) -> (Vec<Fragment>, Vec<Fragment>) {
     let changed = snapshot.fragments().iter().filter_map(|was| Some((was.clone(), was.delete(rows)?.0)));
@@ -39,6 +42,16 @@ impl Tables {
         table: &Arc<Table>,
         filter: Option<Filter>,
     ) -> Result<Deletion, RequestError> {
+        self.delete_unless(table, filter, &|| Ok(())).await
+    }
+
+    /// The same, unless it may not commit any longer once the rows are found.
+    pub(crate) async fn delete_unless(
+        &self,
+        table: &Arc<Table>,
+        filter: Option<Filter>,
+        commits: Commits<'_>,
+    ) -> Result<Deletion, RequestError> {
         let predicate = RowPredicate::Selected(Arc::new(filter));
         let stored = self.stored(table).map_err(|error| self.of_replaced(table, error))?;
         if let Some(stored) = &stored {
@@ -47,8 +60,8 @@ impl Tables {
         }
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let deleted = match &stored {
-                Some(stored) => stored.delete(&predicate).await,
-                None => self.delete_in_memory(table, &predicate).await,
+                Some(stored) => stored.delete(&predicate, commits).await,
+                None => self.delete_in_memory(table, &predicate, commits).await,
             };
             match deleted {
                 // Another write has changed these fragments: they are looked at again, if the table is the same one still.
@@ -73,10 +86,14 @@ impl Tables {
         &self,
         table: &Arc<Table>,
         predicate: &RowPredicate,
+        commits: Commits<'_>,
     ) -> Result<Deletion, RequestError> {
         let snapshot = table.snapshot();
         let found = predicate.within(&self.shared, table, Arc::clone(&snapshot)).await?;
         let rows = found.cardinality();
+        if rows > 0 {
+            commits()?;
+        }
         let (of, at) = (Arc::clone(table), snapshot.version());
         let commit = move || {
             let (was, is) = without(&snapshot, &found);
@@ -88,7 +105,7 @@ impl Tables {
 }
 
 impl Stored {
-    async fn delete(&self, predicate: &RowPredicate) -> Result<Deletion, RequestError> {
+    async fn delete(&self, predicate: &RowPredicate, commits: Commits<'_>) -> Result<Deletion, RequestError> {
         let base = self.state();
         let found = self.find(&base, predicate).await?;
         let rows = found.cardinality();
@@ -97,6 +114,7 @@ impl Stored {
             self.acknowledge(base.version()).await;
             return Ok(Deletion { version: base.version(), rows });
         }
+        commits()?;
         let edit = self.deletion(Operation::Delete, base, found).await?;
         let Rewritten { edit, new, held } = self.rewritten(edit).await?;
         let version = self.change(new, edit).await?;

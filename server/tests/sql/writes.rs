@@ -97,6 +97,25 @@ async fn statements_write_at_three_nodes() {
     all(&clients, &STATEMENTS).await;
 }
 
+/// A deletion says what the newest version has, also of what a server that this one does not know has just written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_takes_what_another_server_has_just_written() {
+    let store = tempfile::tempdir().unwrap();
+    let path = store.path().to_str().unwrap();
+    let (a, b) = (client(&serve(path, |_| {}).await).await, client(&serve(path, |_| {}).await).await);
+    write(&a, "CREATE TABLE t (k BIGINT, s TEXT)").await;
+    while b.list_tables().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for k in 0..20 {
+        write(&a, &format!("INSERT INTO t VALUES ({k}, 'x'), ({k}, NULL)")).await;
+        assert_eq!(write(&b, &format!("DELETE FROM t WHERE k = {k} AND s <> 'y'")).await, 1, "{k}");
+    }
+    write(&a, "INSERT INTO t VALUES (20, NULL)").await;
+    assert_eq!(write(&b, "DELETE FROM t").await, 21);
+    assert_eq!(number(&b, "SELECT count(*) FROM t").await, 0);
+}
+
 /// Writers at all nodes add to the same rows, while others read: every addition is there at the end, and nobody sees a
 /// half of one.
 async fn nothing_is_lost(clients: Vec<Client>) {

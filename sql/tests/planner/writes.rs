@@ -14,7 +14,7 @@ use basalt_core::{
     error::ErrorKind,
     exec::{Control, SameKeys, check_key_column},
     plan::Plan,
-    query::{Literal, Query},
+    query::{Filter, Literal, Query},
     schema::{DataType, Schema},
     table::{self, Appender},
 };
@@ -38,6 +38,8 @@ pub(crate) struct Store {
     conflicts: Arc<AtomicUsize>,
     /// The changes that were committed.
     changes: Arc<Mutex<Vec<Change>>>,
+    /// The conditions by which rows were to be deleted.
+    conditions: Arc<Mutex<Vec<Option<Filter>>>>,
 }
 
 impl Store {
@@ -72,7 +74,8 @@ impl Catalog for Store {
         let table = self.get(name)?;
         let snapshot = table.snapshot_at(version)?;
         let (conflicts, changes) = (Arc::clone(&self.conflicts), Arc::clone(&self.changes));
-        Ok(Arc::new(At { table, snapshot, conflicts, changes }))
+        let conditions = Arc::clone(&self.conditions);
+        Ok(Arc::new(At { table, snapshot, conflicts, changes, conditions }))
     }
 
     async fn create_table(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
@@ -124,6 +127,7 @@ struct At {
     snapshot: Arc<table::Snapshot>,
     conflicts: Arc<AtomicUsize>,
     changes: Arc<Mutex<Vec<Change>>>,
+    conditions: Arc<Mutex<Vec<Option<Filter>>>>,
 }
 
 #[async_trait]
@@ -167,6 +171,11 @@ impl Table for At {
     async fn write(&self, change: Change) -> basalt_sql::Result<Box<dyn Writer>> {
         let appender = Appender::new(Arc::clone(&self.table), &[])?;
         Ok(Box::new(InMemory { at: self.clone(), change, appender, gone: Vec::new() }))
+    }
+
+    async fn delete(&self, filter: Option<Filter>) -> basalt_sql::Result<Option<u64>> {
+        self.conditions.lock().unwrap().push(filter);
+        Ok(None)
     }
 }
 
@@ -294,6 +303,28 @@ async fn tables_are_made_filled_changed_and_dropped() {
         ],
     )
     .await;
+}
+
+/// What the engine selects by itself it is asked to delete, wherever the rows are by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_condition_of_the_engine_deletes_by_itself() {
+    let (engine, store) = (engine(), Arc::<Store>::default());
+    for (sql, expected, asked) in [
+        ("CREATE TABLE t (k INT NOT NULL, a TEXT)", "0", None),
+        ("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, NULL)", "4", None),
+        ("DELETE FROM t WHERE k = 2", "1", Some(true)),
+        ("DELETE FROM t AS x WHERE x.a = 'z' OR x.k > 100", "0", Some(true)),
+        // These are of more than its rows.
+        ("DELETE FROM t WHERE k IN (SELECT k + 1 FROM t WHERE a = 'a')", "0", None),
+        ("DELETE FROM t USING (VALUES (3)) AS o (n) WHERE k = n", "1", None),
+        ("UPDATE t SET a = 'd' WHERE k = 4", "1", None),
+        ("DELETE FROM t", "2", Some(false)),
+    ] {
+        all(&engine, &store, &[(sql, &[expected])]).await;
+        let conditions = std::mem::take(&mut *store.conditions.lock().unwrap());
+        let has_condition: Vec<_> = conditions.iter().map(Option::is_some).collect();
+        assert_eq!(has_condition, Vec::from_iter(asked), "{sql}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
