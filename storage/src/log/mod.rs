@@ -291,7 +291,23 @@ impl TableLog {
             // The next commit looks before it writes.
             *lock(&self.newest) = None;
         }
+        if matches!(followed, Err(StorageError::Unsupported { .. }))
+            && let Some(loaded) = self.load_behind(state.version).await
+        {
+            return Ok(loaded);
+        }
         followed
+    }
+
+    /// The newest state, where a checkpoint behind a version tells it: what stands between the two may be of a protocol that
+    /// no reader here knows, and that the table no longer has.
+    async fn load_behind(&self, version: u64) -> Option<Arc<TableState>> {
+        let listed = self.list_from(version).await.ok()?;
+        let newest = whole_checkpoints(&listed).into_keys().next_back()?;
+        if newest.version <= version {
+            return None;
+        }
+        self.load().await.ok().filter(|loaded| loaded.version > version)
     }
 
     async fn follow(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {

@@ -303,3 +303,39 @@ async fn links_do_not_lead_out_of_the_table_of_another_writer() {
     symlink(at("whole"), at("linked")).unwrap();
     assert_eq!(read("linked").await.unwrap(), 3);
 }
+
+/// What a table needed once, and no longer does, keeps nobody from reading it who has read it before.
+#[tokio::test]
+async fn a_protocol_that_is_gone_again_is_no_longer_in_the_way() {
+    const UNKNOWN: &str =
+        r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["variantType"]}}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("_delta_log");
+    fs::create_dir(&place).unwrap();
+    let write =
+        |version: u64, text: &str| fs::write(place.join(format!("{version:020}.json")), text).unwrap();
+    let open = || TableLog::new(Store::open_existing(folder.path().to_str().unwrap()).unwrap());
+    write(0, &format!("{PROTOCOL}\n{}\n", metadata("")));
+    let log = open();
+    let before = log.load().await.unwrap();
+    let refused = async || {
+        let error = log.refresh(&before).await.unwrap_err();
+        assert!(matches!(error, StorageError::Unsupported { .. }), "{error}");
+    };
+    write(1, UNKNOWN);
+    refused().await;
+    // What it needs no longer is told by a checkpoint, which who knows it has made.
+    write(1, PROTOCOL);
+    write(2, PROTOCOL);
+    let who_knows = open();
+    let newest = who_knows.load().await.unwrap();
+    write(1, UNKNOWN);
+    refused().await;
+    who_knows.checkpoint(&newest).await.unwrap();
+    let followed = log.refresh(&before).await.unwrap();
+    assert_eq!((followed.version(), followed.id()), (2, before.id()));
+    // From there on it is followed as ever.
+    write(3, UNKNOWN);
+    let error = log.refresh(&followed).await.unwrap_err();
+    assert!(matches!(error, StorageError::Unsupported { .. }), "{error}");
+}
