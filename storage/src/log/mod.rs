@@ -245,7 +245,7 @@ impl TableLog {
         let read = async |version: u64| {
             let path = names::commit(version);
             let bytes = self.store.get_known(&path, COMMIT_BYTES).await?;
-            let actions = actions::parse(&format!("{}/{path}", self.store.url()), version, &bytes)?;
+            let actions = self.actions_of(version, &bytes).await?;
             Ok::<_, StorageError>((version, EntryDigest::of(&bytes), actions))
         };
         let mut commits = stream::iter(versions).map(read).buffered(CONCURRENT_REQUESTS);
@@ -346,8 +346,28 @@ impl TableLog {
         let Some(next) = version.checked_add(1) else { return Ok(None) };
         let path = names::commit(next);
         let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { return Ok(None) };
-        let actions = actions::parse(&format!("{}/{path}", self.store.url()), next, &bytes)?;
+        let actions = self.actions_of(next, &bytes).await?;
         Ok(Some((actions, EntryDigest::of(&bytes))))
+    }
+
+    /// The actions of a version. What it removes leaves the table with it, whenever its writer says that it did: as long as
+    /// the version before it is retained, so are the files of that.
+    async fn actions_of(&self, version: u64, bytes: &[u8]) -> Result<Vec<Action>> {
+        let path = names::commit(version);
+        let mut actions = actions::parse(&format!("{}/{path}", self.store.url()), version, bytes)?;
+        if !actions.iter().any(|action| matches!(action, Action::Remove(_))) {
+            return Ok(actions);
+        }
+        let at = match actions::timestamp(bytes) {
+            Some(at) => Some(at),
+            None => self.store.head(&path).await?.map(|file| retained::millis(file.modified)),
+        };
+        for action in &mut actions {
+            if let Action::Remove(remove) = action {
+                remove.deletion_timestamp = remove.deletion_timestamp.max(at);
+            }
+        }
+        Ok(actions)
     }
 
     fn looked(&self) -> MutexGuard<'_, Looked> {

@@ -121,7 +121,7 @@ impl TableLog {
     }
 }
 
-fn millis(at: SystemTime) -> i64 {
+pub(super) fn millis(at: SystemTime) -> i64 {
     // Default: a time before 1970 is its beginning, one beyond all times their end.
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     // Default: as above.

@@ -5,7 +5,7 @@ use std::{
     fs,
     path::Path,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_sip::Sip;
@@ -78,6 +78,38 @@ async fn what_left_the_table_goes_when_its_time_is_over() {
     assert!(!left.contains("_delta_log/00000000000000000004.json"), "{left:?}");
     let loaded = log.load().await.unwrap();
     assert_eq!(numbers(&log, &loaded).await, numbers(&log, &state).await);
+}
+
+/// The versions that have a file are retained from the commit on that removes it, whatever its writer says of the time.
+#[tokio::test]
+async fn what_another_writer_removes_stays_as_long_as_its_versions() {
+    let old = r#","deletionTimestamp":1"#;
+    for (has_info, at) in [(true, old), (true, ""), (false, old), (false, "")] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+        let (log, state) = table(&store).await;
+        let before = append(&log, &state, 0..10).await.state;
+        let path = before.fragments().iter().next().unwrap().file.path().to_owned();
+        let mut lines = format!(r#"{{"remove":{{"path":"{path}"{at},"dataChange":true}}}}"#);
+        if has_info {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+            lines = format!("{{\"commitInfo\":{{\"timestamp\":{now}}}}}\n{lines}\n");
+        }
+        let commit = format!("tables/t/_delta_log/{:020}.json", before.version() + 1);
+        fs::write(folder.path().join(commit), lines).unwrap();
+        let other = TableLog::new(log.store().clone());
+        let (followed, loaded) = (log.refresh(&before).await.unwrap(), other.load().await.unwrap());
+        for (log, state) in [(&log, &followed), (&other, &loaded)] {
+            assert_eq!((state.version(), state.rows()), (before.version() + 1, 0));
+            assert_eq!(log.vacuum(state).await.unwrap().files, 0, "{has_info} {at}");
+            let again = log.at(state, before.version()).await.unwrap().unwrap();
+            assert_eq!(numbers(log, &again).await, (0..10).collect::<Vec<_>>());
+        }
+        // Nor does it stay for longer.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let hasty = other.keeping(Duration::ZERO);
+        assert_eq!(hasty.vacuum(&loaded).await.unwrap().files, 1, "{has_info} {at}");
+    }
 }
 
 #[tokio::test]
