@@ -22,6 +22,7 @@ use parquet::{
         ProjectionMask,
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader},
     },
+    basic::Repetition,
     errors::ParquetError,
     file::reader::{ChunkReader, Length},
 };
@@ -299,7 +300,7 @@ fn sources(
     file: &DataFile,
     columns: &[usize],
     metadata: &ArrowReaderMetadata,
-) -> std::result::Result<Sources, &'static str> {
+) -> std::result::Result<Sources, String> {
     let parquet = metadata.parquet_schema();
     let roots = parquet.root_schema().get_fields();
     let id_of = |root: usize| {
@@ -308,15 +309,27 @@ fn sources(
     };
     let ids = state.schema.ids.as_deref();
     if ids.is_some() && !roots.is_empty() && (0..roots.len()).all(|root| id_of(root).is_none()) {
-        return Err("its columns have no field ids, by which the table maps its columns");
+        return Err("its columns have no field ids, by which the table maps its columns".to_owned());
     }
-    let root_of = |place: usize, name: &str| {
-        // A value stands alone; what is nested in the file is no column of values.
-        let is_nested = state.schema.nested.get(place).is_some_and(Option::is_some);
-        let mut of_its_kind = (0..roots.len()).filter(|root| roots[*root].is_group() == is_nested);
-        match ids {
-            Some(ids) => of_its_kind.find(|root| id_of(*root) == Some(ids[place])),
-            None => of_its_kind.find(|root| roots[*root].name() == name),
+    let is_nested = |root: usize| {
+        let info = roots[root].get_basic_info();
+        roots[root].is_group() || info.has_repetition() && info.repetition() == Repetition::REPEATED
+    };
+    let root_of = |place: usize, field: &Field, name: &str| {
+        let root = (0..roots.len()).find(|root| match ids {
+            Some(ids) => id_of(*root) == Some(ids[place]),
+            None => roots[*root].name() == name,
+        });
+        // A value stands alone; what is nested in the file is no column of values, and not one of nulls either.
+        let shaped = state.schema.nested.get(place).is_some_and(Option::is_some);
+        match root.map(is_nested) {
+            Some(true) if !shaped => {
+                Err(format!("column {:?} is nested in the file, and not in the table", field.name))
+            }
+            Some(false) if shaped => {
+                Err(format!("column {:?} is nested in the table, and not in the file", field.name))
+            }
+            _ => Ok(root),
         }
     };
     let mut found = Vec::new();
@@ -324,7 +337,7 @@ fn sources(
         let (field, name) = state.column(*column);
         let source = match state.partition_value(file, name) {
             Some(value) => Err(Source::Partition(value.map(str::to_owned))),
-            None => root_of(*column, name).ok_or(Source::Missing),
+            None => root_of(*column, field, name)?.ok_or(Source::Missing),
         };
         found.push((field.clone(), source));
     }

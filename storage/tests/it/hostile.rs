@@ -1,9 +1,11 @@
 //! Files of a store that are not what they should be: typed errors, never a panic, never rows that are not there.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
+use arrow_array::{Array as _, ArrayRef, Int64Array, ListArray, RecordBatch, types::Int64Type};
 use basalt_sip::Sip;
 use basalt_storage::{Change, StorageError, Store, TableLog};
+use parquet::arrow::ArrowWriter;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::support::{append, commit, schema, table};
@@ -338,4 +340,48 @@ async fn a_protocol_that_is_gone_again_is_no_longer_in_the_way() {
     write(3, UNKNOWN);
     let error = log.refresh(&followed).await.unwrap_err();
     assert!(matches!(error, StorageError::Unsupported { .. }), "{error}");
+}
+
+/// A column that is nested in the table and a value in the file, or the other way round, is not one of nulls.
+#[tokio::test]
+async fn a_value_is_no_nested_column() {
+    const LIST: &str = r#"{\"type\":\"array\",\"elementType\":\"long\",\"containsNull\":true}"#;
+    let value: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1)])]));
+    for (in_file, in_table) in [(false, false), (false, true), (true, false), (true, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let array = if in_file { &list } else { &value };
+        let batch = RecordBatch::try_from_iter_with_nullable([("n", Arc::clone(array), true)]).unwrap();
+        let path = folder.path().join("a");
+        let mut writer =
+            ArrowWriter::try_new(fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let size = format!(r#""size":{}"#, fs::metadata(&path).unwrap().len());
+        let action = add("a", r#","stats":"{\"numRecords\":1}""#).replace(r#""size":9"#, &size);
+        let mut metadata = metadata("");
+        if in_table {
+            metadata = metadata.replace(r#"\"long\""#, LIST);
+        }
+        fs::create_dir(folder.path().join("_delta_log")).unwrap();
+        let commit = folder.path().join("_delta_log/00000000000000000000.json");
+        fs::write(commit, [PROTOCOL, &metadata, &action].join("\n")).unwrap();
+        let log = TableLog::new(Store::open_existing(folder.path().to_str().unwrap()).unwrap());
+        let state = log.load().await.unwrap();
+        let fragment = state.fragments().iter().next().unwrap();
+        let read = match log.read(&state, fragment, &[0]).await {
+            Ok(mut reader) => reader.next().await,
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(rows) => {
+                assert_eq!(in_file, in_table);
+                assert_eq!(rows.unwrap().column(0).null_count(), 0);
+            }
+            Err(error) => {
+                assert_ne!(in_file, in_table, "{error}");
+                assert!(error.to_string().contains("column \"n\" is nested in the "), "{error}");
+            }
+        }
+    }
 }
