@@ -85,6 +85,7 @@ mod scoped;
 pub mod script;
 mod sets;
 pub mod settings;
+mod shifted;
 mod sideways;
 mod source;
 mod stars;

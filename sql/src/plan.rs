@@ -54,7 +54,7 @@ use crate::{
     resolve::{Resolved, cancelled, resolve},
     rules,
     scan::Scan,
-    stored, strings,
+    shifted, stored, strings,
     strings::distance,
     summary,
     sums::Sums,
@@ -154,6 +154,9 @@ impl Base {
         }
         for function in gathered::moving::all() {
             of_tasks.register_udaf(Arc::new(function))?;
+        }
+        for function in shifted::all() {
+            of_tasks.register_udwf(Arc::new(function))?;
         }
         let (functions, options) = (of_tasks.task_ctx(), distributed::task_options(&state));
         Ok(Self { state, functions, options, planner: distributed::Planner::new() })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use datafusion::{
-    common::{DFSchema, Result},
+    common::{DFSchema, Result, ScalarValue},
     functions::expr_fn::encode,
     functions_aggregate::min_max::{max_udaf, min_udaf},
     logical_expr::{
@@ -19,6 +19,7 @@ use crate::{
     error::Error,
     gathered::moving::moving,
     meaning::{is_interval, is_positive, refuse},
+    shifted,
     zeros::one_zero,
 };
 
@@ -43,12 +44,20 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
     }
     let ignores = of.params.null_treatment == Some(NullTreatment::IgnoreNulls);
     if ignores && ["lag", "lead"].contains(&&*name) && !of.params.args.get(1).is_none_or(is_positive) {
-        return Err(Error::unsupported("lag and lead by 0 with IGNORE NULLS").into());
+        return Err(Error::unsupported("lag and lead by 0 or less with IGNORE NULLS").into());
     }
     if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
         return Err(Error::unsupported("a window in the order of intervals").into());
     }
     let mut changed = moves && moved(of, &name, schema);
+    let is_one = |by: &Expr| matches!(by, Expr::Literal(ScalarValue::Int64(Some(1)), _));
+    if ignores
+        && !of.params.args.get(1).is_none_or(is_one)
+        && let Some(whole) = shifted::whole(&name)
+    {
+        of.fun = WindowFunctionDefinition::WindowUDF(Arc::new(whole));
+        changed = true;
+    }
     // Rows of a partition are those whose bits are the same. What they are ordered by beside stays what parts them: windows
     // that are sorted alike are made together.
     let parts = of.params.partition_by.clone();
