@@ -62,7 +62,12 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
         inputs.iter().for_each(|input| schema.merge(input));
         let names = NamePreserver::new(&plan);
         let sorted = if let LogicalPlan::Sort(sort) = &plan { Some(Arc::clone(&sort.input)) } else { None };
+        let mut changed = false;
         let plan = match plan {
+            LogicalPlan::Window(mut window) => {
+                changed = windows::timed(&mut window.window_expr, &schema);
+                LogicalPlan::Window(window)
+            }
             LogicalPlan::Sort(mut sort) => {
                 nulls_apart(&mut sort.expr, &schema);
                 LogicalPlan::Sort(sort)
@@ -78,7 +83,6 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
             if let LogicalPlan::Window(window) = &plan { Some(Arc::clone(&window.input)) } else { None };
         let aggregated =
             if let LogicalPlan::Aggregate(groups) = &plan { Some(Arc::clone(&groups.input)) } else { None };
-        let mut changed = false;
         let plan = if retyped { around_subqueries(plan, &schema)? } else { plan };
         let plan = plan.map_expressions(|expr| {
             let name = names.save(&expr);

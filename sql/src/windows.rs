@@ -3,20 +3,24 @@
 
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_array::types::IntervalMonthDayNano;
+use arrow_schema::{DataType, TimeUnit};
 use datafusion::{
     common::{DFSchema, Result, ScalarValue},
     functions::expr_fn::encode,
     functions_aggregate::min_max::{max_udaf, min_udaf},
     logical_expr::{
-        Expr, ExprSchemable as _, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+        Expr, ExprSchemable as _, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+        cast,
         expr::{NullTreatment, Sort, WindowFunction},
+        expr_rewriter::NamePreserver,
         lit,
     },
 };
 
 use crate::{
     error::Error,
+    functions::INTERVAL,
     gathered::moving::moving,
     meaning::{is_interval, is_positive, refuse},
     shifted,
@@ -35,12 +39,21 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
         return Err(Error::unsupported(format!("{name} over a frame whose start moves")).into());
     }
     let is_range = of.params.window_frame.units == WindowFrameUnits::Range;
-    let is_offset = [&of.params.window_frame.start_bound, &of.params.window_frame.end_bound].into_iter().any(
-        |bound| matches!(bound, WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) if !by.is_null()),
-    );
+    let is_offset = offsets(&of.params.window_frame).next().is_some();
     let of_bytes = |sort: &Sort| sort.expr.get_type(schema).is_ok_and(|data_type| data_type.is_binary());
     if is_range && is_offset && of.params.order_by.iter().any(of_bytes) {
         return Err(Error::unsupported("a range with an offset in the order of bytes").into());
+    }
+    let of_moments = |sort: &Sort| {
+        let of = sort.expr.get_type(schema);
+        of.is_ok_and(|of| matches!(of, DataType::Date32 | DataType::Timestamp(..)))
+    };
+    if is_range
+        && of.params.order_by.iter().any(of_moments)
+        && offsets(&of.params.window_frame).any(is_number)
+    {
+        let what = "a range of a number that is no whole number of days in the order of dates or timestamps";
+        return Err(Error::unsupported(what).into());
     }
     let ignores = of.params.null_treatment == Some(NullTreatment::IgnoreNulls);
     if ignores && ["lag", "lead"].contains(&&*name) && !of.params.args.get(1).is_none_or(is_positive) {
@@ -72,6 +85,69 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
         }
     }
     Ok(changed)
+}
+
+/// Has windows be in the order of timestamps, not of dates, where a frame of one of them goes by hours, which dates have not:
+/// all of them, for those that are sorted alike are made together. A number beside dates is one of days.
+pub(crate) fn timed(windows: &mut [Expr], schema: &DFSchema) -> bool {
+    let is_date = |sort: &Sort| sort.expr.get_type(schema).is_ok_and(|of| of == DataType::Date32);
+    let (mut changed, mut has_hours) = (false, false);
+    let names = NamePreserver::new_for_projection();
+    for window in windows.iter_mut() {
+        let name = names.save(window);
+        let Some(of) = function(window) else { continue };
+        let is_range = of.params.window_frame.units == WindowFrameUnits::Range;
+        if !is_range || !of.params.order_by.iter().any(is_date) {
+            continue;
+        }
+        let frame = &mut of.params.window_frame;
+        for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+            let (WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by)) = bound else { continue };
+            if let Some(days) = by.try_as_str().flatten().and_then(|text| text.parse().ok()) {
+                *by = ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, days, 0)));
+                changed = true;
+            }
+        }
+        has_hours |= offsets(frame).any(|by| {
+            let interval = by.cast_to(&INTERVAL);
+            matches!(interval, Ok(ScalarValue::IntervalMonthDayNano(Some(by))) if by.nanoseconds != 0)
+        });
+        *window = name.restore(std::mem::take(window));
+    }
+    if !has_hours {
+        return changed;
+    }
+    for window in windows {
+        let name = names.save(window);
+        let Some(of) = function(window) else { continue };
+        for sort in of.params.order_by.iter_mut().filter(|sort| is_date(sort)) {
+            sort.expr =
+                cast(std::mem::take(&mut sort.expr), DataType::Timestamp(TimeUnit::Microsecond, None));
+        }
+        *window = name.restore(std::mem::take(window));
+    }
+    true
+}
+
+/// The function of an expression that a plan of windows has.
+fn function(window: &mut Expr) -> Option<&mut WindowFunction> {
+    match window {
+        Expr::WindowFunction(of) => Some(of.as_mut()),
+        Expr::Alias(alias) => function(alias.expr.as_mut()),
+        _ => None,
+    }
+}
+
+/// How far the bounds of a frame are, those that are not without an end.
+fn offsets(frame: &WindowFrame) -> impl Iterator<Item = &ScalarValue> {
+    [&frame.start_bound, &frame.end_bound].into_iter().filter_map(|bound| match bound {
+        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) if !by.is_null() => Some(by),
+        _ => None,
+    })
+}
+
+fn is_number(offset: &ScalarValue) -> bool {
+    offset.try_as_str().flatten().is_some_and(|text| text.parse::<f64>().is_ok())
 }
 
 /// An aggregate from which values are taken away again.
