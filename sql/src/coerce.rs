@@ -1,5 +1,6 @@
 //! Decimals that meet floats in rows: in unions, VALUES, keys of joins and the columns of subqueries. DataFusion makes
-//! decimals of both there, in which small floats are 0 and large ones an error; they become floats, as in expressions.
+//! decimals of both there, in which small floats are 0 and large ones an error; they become floats, as in expressions. And
+//! dates that meet timestamps there, which become timestamps of microseconds.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,21 +23,29 @@ pub(crate) fn float_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) ->
     types.into_iter().any(DataType::is_decimal).then_some(float)
 }
 
-/// The timestamp that dates and timestamps become, where there are both, or timestamps of different units: DataFusion takes
-/// that of nanoseconds, which has no years after 2262.
+/// The timestamp that dates and timestamps become, where there are both, or timestamps of different units, or of a zone and
+/// of none: DataFusion takes that of nanoseconds, which has no years after 2262.
 pub(crate) fn timestamp_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let mut known = types.filter(|data_type| !data_type.is_null()).peekable();
     let first = *known.peek()?;
     let (mut has_timestamp, mut is_one) = (false, true);
+    let mut zone: Option<&Arc<str>> = None;
     for data_type in known {
         match data_type {
             DataType::Date32 => {}
-            DataType::Timestamp(_, None) => has_timestamp = true,
+            DataType::Timestamp(_, own) => {
+                has_timestamp = true;
+                match (zone, own) {
+                    (Some(zone), Some(own)) if zone != own => return None,
+                    (None, Some(own)) => zone = Some(own),
+                    _ => {}
+                }
+            }
             _ => return None,
         }
         is_one &= data_type == first;
     }
-    (has_timestamp && !is_one).then_some(DataType::Timestamp(TimeUnit::Microsecond, None))
+    (has_timestamp && !is_one).then(|| DataType::Timestamp(TimeUnit::Microsecond, zone.cloned()))
 }
 
 /// Makes timestamps of the literal texts that meet timestamps of one type: the planner's would be of nanoseconds.
@@ -98,7 +107,18 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
 pub(crate) fn compared(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
     let Ok(own) = expr.get_type(schema) else { return Ok(false) };
     let [column] = &subquery.subquery.schema().fields()[..] else { return Ok(false) };
-    let Some(float) = float_of([&own, column.data_type()].into_iter()) else { return Ok(false) };
+    let types = [&own, column.data_type()];
+    let Some(float) = float_of(types.into_iter()) else {
+        let Some(timestamp) = timestamp_of(types.into_iter()) else { return Ok(false) };
+        let is_column_other = *column.data_type() != timestamp;
+        if own != timestamp {
+            *expr = cast(std::mem::take(expr), timestamp.clone());
+        }
+        if is_column_other {
+            subquery.subquery = projected(&subquery.subquery, &[Some(timestamp)])?;
+        }
+        return Ok(true);
+    };
     if own.is_decimal() {
         *expr = cast(std::mem::take(expr), float);
     } else {
@@ -161,10 +181,13 @@ fn join_of(mut join: Join) -> Result<(LogicalPlan, bool)> {
     let mut changed = false;
     for (own, other) in &mut join.on {
         let (Ok(first), Ok(second)) = (own.get_type(left), other.get_type(right)) else { continue };
-        let Some(float) = float_of([&first, &second].into_iter()) else { continue };
-        let decimal = if first.is_decimal() { own } else { other };
-        *decimal = cast(std::mem::take(decimal), float);
-        changed = true;
+        if let Some(float) = float_of([&first, &second].into_iter()) {
+            let decimal = if first.is_decimal() { own } else { other };
+            *decimal = cast(std::mem::take(decimal), float);
+            changed = true;
+        } else if let Some(timestamp) = timestamp_of([&first, &second].into_iter()) {
+            changed |= cast_those(&mut [own, other], &[first, second], &timestamp, |_| true);
+        }
     }
     if changed {
         // Its columns are chosen by now, and a key is no column of both sides any more.
@@ -197,4 +220,24 @@ fn retyped(schema: &DFSchema, types: &[Option<DataType>]) -> Result<DFSchema> {
         (qualifier.cloned(), field)
     });
     DFSchema::new_with_metadata(fields.collect(), HashMap::clone(schema.metadata()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_timestamps_are_of_microseconds_and_of_the_zone_that_one_has() {
+        let of = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(Into::into));
+        let (column, now) = (of(TimeUnit::Microsecond, Some("UTC")), of(TimeUnit::Nanosecond, Some("UTC")));
+        let plain = of(TimeUnit::Microsecond, None);
+        let common = |types: &[DataType]| timestamp_of(types.iter());
+        assert_eq!(common(&[DataType::Date32, column.clone()]), Some(column.clone()));
+        assert_eq!(common(&[now.clone(), DataType::Null, column.clone()]), Some(column.clone()));
+        assert_eq!(common(&[plain.clone(), now]), Some(column.clone()));
+        assert_eq!(common(&[DataType::Date32, plain.clone()]), Some(plain));
+        assert_eq!(common(&[column.clone(), column.clone()]), None);
+        assert_eq!(common(&[column, of(TimeUnit::Microsecond, Some("+01:00"))]), None);
+        assert_eq!(common(&[DataType::Date32, DataType::Date32]), None);
+    }
 }

@@ -13,7 +13,10 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, Case, Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder,
-        Operator, SortExpr, Subquery, TryCast, cast, expr::InList, expr_rewriter::NamePreserver, lit,
+        Operator, SortExpr, Subquery, TryCast, cast,
+        expr::{InList, ScalarFunction},
+        expr_rewriter::NamePreserver,
+        lit,
     },
     optimizer::AnalyzerRule,
 };
@@ -23,7 +26,7 @@ use crate::{
     checked, choices, coerce,
     decimals::whole,
     error::Error,
-    functions, lists, named, nested, truncated, untyped, windows,
+    functions, lists, named, nested, timestamps, truncated, untyped, windows,
     zeros::{distinct_with_one_zero, is_computed, one_zero, windows_with_one_zero},
 };
 
@@ -209,6 +212,21 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
                 *of = cast(std::mem::take(of), DataType::Timestamp(TimeUnit::Microsecond, None));
             }
             Transformed::yes(Expr::ScalarFunction(function))
+        }
+        Expr::ScalarFunction(mut function)
+            if function.func.name() == "to_char"
+                && function.args.first().is_some_and(|of| is_zoned(of, schema)) =>
+        {
+            if let Some(of) = function.args.first_mut() {
+                *of = cast(std::mem::take(of), DataType::Timestamp(TimeUnit::Microsecond, None));
+            }
+            Transformed::yes(Expr::ScalarFunction(function))
+        }
+        Expr::ScalarFunction(mut function) if is_binned(&function, schema) => {
+            for of in function.args.iter_mut().skip(1).filter(|of| is_date(of, schema)) {
+                *of = cast(std::mem::take(of), DataType::Timestamp(TimeUnit::Microsecond, None));
+            }
+            Transformed::yes(timestamps::binned(function.args))
         }
         // The planner would cast it later, and know only then how many places the result has.
         Expr::ScalarFunction(mut round)
@@ -441,6 +459,22 @@ fn is_decimal(expr: &Expr, schema: &DFSchema) -> bool {
 
 fn is_date(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Date32)
+}
+
+/// Whether it is a timestamp as columns have them, with a zone.
+fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
+    let of = expr.get_type(schema);
+    of.is_ok_and(|of| matches!(of, DataType::Timestamp(TimeUnit::Microsecond, Some(_))))
+}
+
+/// Whether it is `date_bin` of dates or timestamps, without an origin.
+fn is_binned(function: &ScalarFunction, schema: &DFSchema) -> bool {
+    let is_moment = |expr: &Expr| {
+        let of = expr.get_type(schema);
+        of.is_ok_and(|of| matches!(of, DataType::Date32 | DataType::Timestamp(..)))
+    };
+    function.func.name() == "date_bin"
+        && matches!(function.args.as_slice(), [width, of] if is_interval(width, schema) && is_moment(of))
 }
 
 fn is_bool(expr: &Expr, schema: &DFSchema) -> bool {

@@ -13,7 +13,7 @@ use datafusion::{
 
 use crate::{
     arithmetic::{Arithmetic, ArithmeticOpName, is_number},
-    bits, checked, decimals,
+    bits, checked, coerce, decimals,
     error::Error,
     functions, lists, nested,
 };
@@ -75,13 +75,24 @@ impl ExprPlanner for Planner {
         if let Some(planned) = of_dates(op, &expr, &left, &right) {
             return Ok(PlannerResult::Planned(planned));
         }
+        if op == ArithmeticOpName::Subtract
+            && let Some(timestamp) = coerce::timestamp_of([&left, &right].into_iter())
+        {
+            let alike = |side: Expr, of: &DataType| match *of == timestamp {
+                true => side,
+                false => datafusion::logical_expr::cast(side, timestamp.clone()),
+            };
+            let (left, right) = (alike(expr.left, &left), alike(expr.right, &right));
+            return Ok(PlannerResult::Planned(binary_expr(left, Operator::Minus, right)));
+        }
         let is_timed = [timed(&left, &expr.right, &right), timed(&right, &expr.left, &left)];
         if let Some(operator) = moved(op, &left, &right) {
-            let timestamp = |side: Expr, is_timed| match is_timed {
-                true => datafusion::logical_expr::cast(side, MICROSECONDS),
-                false => side,
+            let side = |side: Expr, of: &DataType, is_timed| match of {
+                _ if is_timed => datafusion::logical_expr::cast(side, MICROSECONDS),
+                DataType::Time32(_) | DataType::Time64(_) => since_midnight(side),
+                _ => side,
             };
-            let (left, right) = (timestamp(expr.left, is_timed[0]), timestamp(expr.right, is_timed[1]));
+            let (left, right) = (side(expr.left, &left, is_timed[0]), side(expr.right, &right, is_timed[1]));
             return Ok(PlannerResult::Planned(checked::within(binary_expr(left, operator, right))));
         }
         let null = |data_type: &DataType| *data_type == DataType::Null;
@@ -174,13 +185,21 @@ fn of_bits(expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBi
 
 const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Whether a date meets an interval that may have hours: the date becomes a timestamp then, or they would be lost.
+/// Whether a date meets a time, or an interval that may have hours: the date becomes a timestamp then, or they would be lost.
 fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
     let is_whole = match other {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => interval.nanoseconds == 0,
         _ => false,
     };
-    *date == DataType::Date32 && matches!(interval, DataType::Interval(_)) && !is_whole
+    let has_hours = matches!(interval, DataType::Interval(_) | DataType::Time32(_) | DataType::Time64(_));
+    *date == DataType::Date32 && has_hours && !is_whole
+}
+
+/// A time of a day as how long after midnight it is.
+fn since_midnight(time: Expr) -> Expr {
+    use datafusion::logical_expr::cast;
+    let micros = cast(cast(time, DataType::Time64(TimeUnit::Microsecond)), DataType::Int64);
+    cast(micros, DataType::Duration(TimeUnit::Microsecond))
 }
 
 /// The operator that moves a date or a timestamp to another one.

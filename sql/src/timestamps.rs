@@ -17,7 +17,8 @@ use datafusion::{
     arrow::compute::cast,
     common::{Result, ScalarValue},
     logical_expr::{
-        ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility,
     },
 };
 
@@ -85,6 +86,14 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
         let signature = Signature::variadic_any(Volatility::Immutable);
         ScalarUDF::new_from_impl(Timestamps { name, kind, signature })
     })
+}
+
+/// `date_bin` of a width and timestamps, which begins at 1970: DataFusion's goes by nanoseconds, and gives NULL for a year that
+/// has none.
+pub(crate) fn binned(mut args: Vec<Expr>) -> Expr {
+    args.push(Expr::Literal(ScalarValue::TimestampMicrosecond(Some(0), None), None));
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    ScalarUDF::new_from_impl(Timestamps { name: "time_bucket", kind: Kind::Bucket, signature }).call(args)
 }
 
 fn timestamps(zone: bool) -> DataType {
