@@ -16,7 +16,7 @@ use crate::{
     bytes, checked,
     decimals::floats,
     error::{Error, Result},
-    nan, nearest, of_texts,
+    functions, nan, nearest, of_texts,
 };
 
 /// The rows of a table, made of the columns that a plan gives: for each of the table's, the place there; `None`: null.
@@ -213,6 +213,11 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             &(Arc::new(basalt_nested::all_with_seconds(texts.as_string::<i32>())) as ArrayRef),
             &wanted,
         );
+    }
+    // Timestamps are written as CAST writes them.
+    if is_text(&wanted) && functions::is_written(given) {
+        let texts = functions::texts(column).map_err(|error| mismatch(field, &error.to_string()))?;
+        return cast(&(Arc::new(texts) as ArrayRef), &wanted);
     }
     let cast_column = match given {
         DataType::Decimal128(..) | DataType::Decimal256(..) if wanted.is_floating() => {
