@@ -406,9 +406,10 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             *of.expr = functions::clock(*of.expr, true);
             Transformed::yes(Expr::TryCast(of))
         }
-        Expr::AggregateFunction(of) => {
+        Expr::AggregateFunction(mut of) => {
             refuse(of.func.name(), &of.params.args, schema)?;
-            Transformed::no(Expr::AggregateFunction(of))
+            let changed = joined(of.func.name(), &mut of.params.args, schema);
+            transformed(Expr::AggregateFunction(of), changed)
         }
         Expr::WindowFunction(mut of) => {
             let changed = windows::settled(&mut of, schema)?;
@@ -505,6 +506,11 @@ fn written(expr: &mut Expr, schema: &DFSchema) -> bool {
         *expr = functions::text(std::mem::take(expr));
     }
     is_written
+}
+
+/// Makes texts of what an aggregate joins as such.
+pub(crate) fn joined(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
+    name == "string_agg" && args.first_mut().is_some_and(|arg| written(arg, schema))
 }
 
 /// Makes intervals that are compared the numbers by which they are.

@@ -22,7 +22,7 @@ use crate::{
     error::Error,
     functions::INTERVAL,
     gathered::moving::moving,
-    meaning::{is_interval, is_positive, refuse},
+    meaning::{is_interval, is_positive, joined, refuse},
     shifted,
     zeros::one_zero,
 };
@@ -62,7 +62,8 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
     if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
         return Err(Error::unsupported("a window in the order of intervals").into());
     }
-    let mut changed = moves && moved(of, &name, schema);
+    let mut changed = joined(&name, &mut of.params.args, schema);
+    changed |= moves && moved(of, &name, schema);
     let is_one = |by: &Expr| matches!(by, Expr::Literal(ScalarValue::Int64(Some(1)), _));
     if ignores
         && !of.params.args.get(1).is_none_or(is_one)

@@ -14,7 +14,7 @@ use datafusion::{
 
 use crate::{
     error::Error,
-    gathered,
+    functions, gathered,
     names::{self, Meant},
     nan,
     sums::Sums,
@@ -53,10 +53,15 @@ fn unknown(name: &str) -> datafusion::common::DataFusionError {
     Error::unsupported(format!("the aggregate {name} of a list")).into()
 }
 
+/// Whether values are texts before the aggregate has them, as CAST writes them.
+fn is_joined(name: &str, item: &DataType) -> bool {
+    name == "string_agg" && functions::is_written(item)
+}
+
 /// The arguments' types as the aggregate takes them.
 fn taken(name: &str, function: &AggregateUDF, item: DataType, rest: &[DataType]) -> Result<Vec<FieldRef>> {
     let field = |(at, data_type): (usize, DataType)| Arc::new(Field::new(format!("a{at}"), data_type, true));
-    let mut types = vec![item];
+    let mut types = vec![if is_joined(name, &item) { DataType::Utf8 } else { item }];
     types.extend(rest.iter().cloned());
     if name == "string_agg" && types.len() == 1 {
         types.push(DataType::Utf8);
@@ -93,7 +98,12 @@ pub(super) fn of_lists(
             aggregated.push(ScalarValue::try_from(data_type)?);
             continue;
         }
-        let values = cast(&list.value(row), fields[0].data_type())?;
+        let given = list.value(row);
+        let given: ArrayRef = match is_joined(&of_name, given.data_type()) {
+            true => Arc::new(functions::texts(&given)?),
+            false => given,
+        };
+        let values = cast(&given, fields[0].data_type())?;
         let mut columns = vec![Arc::clone(&values)];
         let mut exprs: Vec<Arc<dyn PhysicalExpr>> = vec![Arc::new(expressions::Column::new("a0", 0))];
         for (at, field) in fields.iter().enumerate().skip(1) {
