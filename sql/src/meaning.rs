@@ -145,7 +145,7 @@ fn around_subqueries(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan
 }
 
 /// The place of what is NULL as a key of its own, before lists and structs: NULLs among their values would go with it.
-fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
+pub(crate) fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
     let mut apart = Vec::with_capacity(keys.len());
     for mut key in keys.drain(..) {
         if is_nested(&key.expr, schema) && key.nulls_first == key.asc {

@@ -22,7 +22,7 @@ use crate::{
     error::Error,
     functions::INTERVAL,
     gathered::moving::moving,
-    meaning::{is_interval, is_positive, joined, refuse},
+    meaning::{is_interval, is_positive, joined, nulls_apart, refuse},
     shifted,
     zeros::one_zero,
 };
@@ -39,7 +39,22 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
         return Err(Error::unsupported(format!("{name} over a frame whose start moves")).into());
     }
     let is_range = of.params.window_frame.units == WindowFrameUnits::Range;
+    let mut groups = false;
     let is_offset = offsets(&of.params.window_frame).next().is_some();
+    // Rows of one key are a group of them, and the planner knows no ranges of these.
+    if is_range && of.params.order_by.iter().any(|sort| has_no_ranges(sort, schema)) {
+        if is_offset {
+            let what = "a range with an offset in the order of times of day, structs or maps";
+            return Err(Error::unsupported(what).into());
+        }
+        let frame = &of.params.window_frame;
+        of.params.window_frame = WindowFrame::new_bounds(
+            WindowFrameUnits::Groups,
+            frame.start_bound.clone(),
+            frame.end_bound.clone(),
+        );
+        groups = true;
+    }
     let of_bytes = |sort: &Sort| sort.expr.get_type(schema).is_ok_and(|data_type| data_type.is_binary());
     if is_range && is_offset && of.params.order_by.iter().any(of_bytes) {
         return Err(Error::unsupported("a range with an offset in the order of bytes").into());
@@ -62,7 +77,10 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
     if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
         return Err(Error::unsupported("a window in the order of intervals").into());
     }
-    let mut changed = joined(&name, &mut of.params.args, schema);
+    let mut changed = groups | joined(&name, &mut of.params.args, schema);
+    let keys = of.params.order_by.len();
+    nulls_apart(&mut of.params.order_by, schema);
+    changed |= of.params.order_by.len() != keys;
     changed |= moves && moved(of, &name, schema);
     let is_one = |by: &Expr| matches!(by, Expr::Literal(ScalarValue::Int64(Some(1)), _));
     if ignores
@@ -144,6 +162,13 @@ fn offsets(frame: &WindowFrame) -> impl Iterator<Item = &ScalarValue> {
     [&frame.start_bound, &frame.end_bound].into_iter().filter_map(|bound| match bound {
         WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) if !by.is_null() => Some(by),
         _ => None,
+    })
+}
+
+fn has_no_ranges(sort: &Sort, schema: &DFSchema) -> bool {
+    let of = sort.expr.get_type(schema);
+    of.is_ok_and(|of| {
+        matches!(of, DataType::Time32(_) | DataType::Time64(_) | DataType::Struct(_) | DataType::Map(..))
     })
 }
 
