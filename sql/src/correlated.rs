@@ -2,11 +2,12 @@
 //! distinct values that it reads of the query around it: those values go down through the subquery's plan as columns
 //! (`dependent`), so that it is evaluated for all of them at once.
 
+mod apart;
 mod around;
 mod dependent;
 mod keys;
 
-use std::{cell::Cell, collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use datafusion::{
     common::{
@@ -15,11 +16,11 @@ use datafusion::{
     },
     functions_aggregate::{count::count_udaf, first_last::first_value_udaf},
     logical_expr::{
-        Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit,
-        utils::split_conjunction, when,
+        Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when,
     },
 };
 
+pub(crate) use self::apart::is_apart;
 use self::around::Around;
 use crate::{error::Error, functions, interruptible::GivenUp, limits};
 
@@ -37,81 +38,6 @@ pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     Names::default().plan(plan.clone()).map(Some)
-}
-
-/// Whether a plan has a correlated subquery with windows or limits, which the planner's own rules would take over the rows
-/// of all values at once, or one that a value is not to be in: they would have NULLs count where the subquery has no rows.
-/// So has one that is correlated by columns of one name: they are taken out of it by their names. And one in the condition of a
-/// join, which they would put above one side as if it read no other.
-pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
-    let found = Cell::new(false);
-    plan.apply_with_subqueries(|plan| {
-        let of_join = matches!(plan, LogicalPlan::Join(_));
-        let look = |subquery: &LogicalPlan| -> Result<()> {
-            if outer_columns(subquery).is_empty() {
-                return Ok(());
-            }
-            found.set(found.get() || of_join || has_one_name(subquery)?);
-            subquery.apply_with_subqueries(|plan| {
-                found.set(found.get() || matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_)));
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-            Ok(())
-        };
-        if let LogicalPlan::Subquery(subquery) = plan {
-            look(&subquery.subquery)?;
-        }
-        plan.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                match expr {
-                    Expr::InSubquery(within) if within.negated => {
-                        found.set(found.get() || !outer_columns(&within.subquery.subquery).is_empty());
-                    }
-                    Expr::Not(inner) => {
-                        let is_within = inner.exists(|expr| {
-                            Ok(matches!(expr, Expr::InSubquery(within)
-                                if !outer_columns(&within.subquery.subquery).is_empty()))
-                        })?;
-                        found.set(found.get() || is_within);
-                    }
-                    Expr::ScalarSubquery(subquery) => look(&subquery.subquery)?,
-                    Expr::Exists(exists) => look(&exists.subquery.subquery)?,
-                    Expr::InSubquery(within) => look(&within.subquery.subquery)?,
-                    _ => {}
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found.get())
-}
-
-/// Whether two of the columns that a subquery gives, or compares with what is around it, have one name.
-fn has_one_name(subquery: &LogicalPlan) -> Result<bool> {
-    let mut named: HashMap<String, Expr> = HashMap::new();
-    let mut is_one = false;
-    let mut add = |name: &str, expr: &Expr| {
-        is_one |= named.insert(name.to_owned(), expr.clone()).is_some_and(|other| other != *expr);
-    };
-    if let LogicalPlan::Projection(projection) = subquery {
-        for (field, expr) in projection.schema.fields().iter().zip(&projection.expr) {
-            add(field.name(), &expr.clone().unalias());
-        }
-    }
-    subquery.apply_with_subqueries(|plan| {
-        plan.apply_expressions(|expr| {
-            for condition in
-                split_conjunction(expr).into_iter().filter(|condition| condition.contains_outer())
-            {
-                condition.column_refs().iter().for_each(|column| {
-                    add(&column.name, &Expr::Column((*column).clone()));
-                });
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(is_one)
 }
 
 fn refused(what: &str) -> datafusion::common::DataFusionError {
