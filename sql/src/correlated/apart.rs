@@ -21,7 +21,7 @@ use crate::arithmetic::Arithmetic;
 /// * one that a value is not to be in: they would have NULLs count where the subquery has no rows;
 /// * one that is correlated by columns of one name: they are taken out of it by their names;
 /// * one in the condition of a join, which they would put above one side as if it read no other;
-/// * one with an aggregate (`takes_rows_together`).
+/// * one with a join (`joins_values`), or with an aggregate (`takes_rows_together`).
 pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
     let found = Cell::new(false);
     plan.apply_with_subqueries(|plan| {
@@ -30,7 +30,12 @@ pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
             if found.get() || outer_columns(subquery).is_empty() {
                 return Ok(());
             }
-            found.set(of_join || has_one_name(subquery)? || takes_rows_together(subquery, gives_values)?);
+            found.set(
+                of_join
+                    || has_one_name(subquery)?
+                    || joins_values(subquery)?
+                    || takes_rows_together(subquery, gives_values)?,
+            );
             subquery.apply_with_subqueries(|plan| {
                 found.set(found.get() || matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_)));
                 Ok(TreeNodeRecursion::Continue)
@@ -91,6 +96,27 @@ fn has_one_name(subquery: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(is_one)
+}
+
+/// Whether a subquery has a join that reads what is around it, in its condition or below. The rules would take that above
+/// the join, also out of a side for whose rows it gives NULLs where the other has none; and they take another side that
+/// is the same plan without its condition for one that had it. A join below what they take apart only after other rules
+/// changed it is as good as one: these put conditions below the join.
+fn joins_values(subquery: &LogicalPlan) -> Result<bool> {
+    let (mut is_joined, mut is_late, mut found) = (false, false, false);
+    subquery.apply(|plan| {
+        match plan {
+            LogicalPlan::Join(_) => {
+                is_joined = true;
+                found |= !outer_columns(plan).is_empty();
+            }
+            LogicalPlan::Filter(_) | LogicalPlan::Subquery(_) => {}
+            LogicalPlan::Sort(_) | LogicalPlan::Union(_) => is_late |= !outer_columns(plan).is_empty(),
+            plan => is_late |= plan.contains_outer_reference(),
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found || is_joined && is_late)
 }
 
 /// Whether a subquery takes rows together for which the rules would group by other columns than it compares with what is
