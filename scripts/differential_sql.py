@@ -131,22 +131,75 @@ class Statements:
         if inner.rows * nested.rows > PAIRS:
             return None
         outer = scope if self.maybe(0.6) else []
+        if outer and self.maybe(0.25):
+            inner = self.joined_around(inner, outer, nested) or inner
         where = self.correlated(inner, outer)
         form = self.chance.choice(["scalar", "in", "exists", "any"]) if kind == "bool" else "scalar"
         if form == "exists":
+            shown, having = self.maybe(0.3) and self.one_row(self.kind(inner.scope), inner.scope) or ("1", "")
             no = self.chance.choice(["", "NOT "])
-            return Term(kind, [f"({no}EXISTS (SELECT 1 FROM ", inner.term, where, "))"], 1, False)
+            return Term(kind, [f"({no}EXISTS (SELECT ", shown, " FROM ", inner.term, where, having, "))"], 1, False)
         if form == "scalar":
-            value = self.aggregate(kind, inner.scope, 1)
-            if value is None or value.loose:
+            found = self.one_row(kind, inner.scope)
+            if found is None:
                 return None
-            return Term(kind, ["(SELECT ", value, " FROM ", inner.term, where, ")"], value.bits, False)
+            value, having = found
+            return Term(kind, ["(SELECT ", value, " FROM ", inner.term, where, having, ")"], value.bits, False)
         of = self.kind(inner.scope, COMPARED)
-        left, right = self.simple(of, scope), self.expression(of, inner.scope, 1)
+        left = self.simple(of, scope)
+        plain = self.expression(of, inner.scope, 1), ""
+        right, having = self.maybe(0.3) and self.one_row(of, inner.scope) or plain
         word = self.chance.choice(["IN", "NOT IN"]) if form == "in" else self.chance.choice(["=", "<>", "<", ">="])
         if form == "any":
             word += self.chance.choice([" ANY", " ALL"])
-        return Term(kind, ["(", left, f" {word} (SELECT ", right, " FROM ", inner.term, where, "))"], 1, False)
+        return Term(kind, ["(", left, f" {word} (SELECT ", right, " FROM ", inner.term, where, having, "))"], 1, False)
+
+    def one_row(self, kind, scope):
+        """A value of all rows together, which are one row where there are none, or no row by HAVING; None if there is no such value."""
+        value = self.aggregate(kind, scope, 1)
+        if value is None or value.loose:
+            return None
+        having = self.having(scope) if self.maybe(0.35) else ""
+        if self.maybe(0.3):
+            value = self.expression(kind, [value], self.chance.choice([1, 1, 2]))
+            if not having and value.constant:
+                # Nothing else would make one row of them.
+                having = Term("", [" HAVING count(*) >= 0"])
+        return value, having
+
+    def having(self, scope):
+        """HAVING of all rows together, which is often true of none."""
+        count = f"count(*) {self.chance.choice(['= 0', '> 0', '< 3', '>= 0', '= 1', 'IS NOT NULL'])}"
+        column = self.column(self.kind(scope, COMPARED), scope)
+        if column and column.kind in ("int", "text", "date") and self.maybe(0.4):
+            return Term("", [" HAVING max(", column, f") IS {self.chance.choice(['', 'NOT '])}NULL"])
+        return Term("", [f" HAVING {count}"])
+
+    def joined_around(self, left, outer, nested):
+        """A join in a subquery that reads the query around it in its condition or in one of its sides."""
+        right = self.table()
+        if left.rows * right.rows * nested.rows > 20 * PAIRS:
+            return None
+        kind = self.kind(left.scope, COMPARED)
+        own, other = self.column(kind, left.scope), self.column(kind, right.scope)
+        around = [term for term in outer if not term.loose and self.column(term.kind, right.scope)]
+        if not own or not other or not around:
+            return None
+        around = self.chance.choice(around)
+        read = Term("bool", ["(", self.column(around.kind, right.scope), self.chance.choice([" = ", " = ", " > "]), around, ")"])
+        condition = [Term("bool", ["(", own, " = ", other, ")"])]
+        if self.maybe(0.5):
+            condition.append(optional(" AND ", read))
+        else:
+            alias = self.name("q")
+            right.term = Term("", ["(SELECT * FROM ", right.term, optional(" WHERE ", read), f") AS {alias}"])
+            place = str(other).partition(".")[2]
+            condition = [Term("bool", ["(", own, f" = {alias}.{place})"])]
+            right.scope = [dataclasses.replace(term, pieces=[f"{alias}.{str(term).partition('.')[2]}"]) for term in right.scope]
+        word = self.chance.choice(["LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "JOIN", "SEMI JOIN", "ANTI JOIN"])
+        term = Term("", [left.term, f" {word} ", right.term, " ON ", *condition])
+        scope = left.scope if word in ("SEMI JOIN", "ANTI JOIN") else [*left.scope, *right.scope]
+        return Relation(term, scope, [], left.rows * right.rows)
 
     def correlated(self, inner, outer):
         """WHERE of a subquery, which mostly compares a column of its own with one around it."""
@@ -329,7 +382,9 @@ class Statements:
         value = self.aggregate(kind, right.scope, 1)
         if value is None:
             return None
-        inner = Term("", ["(SELECT ", value, " AS m FROM ", right.term, self.correlated(right, left.scope), f") AS {alias}"])
+        having = self.having(right.scope) if self.maybe(0.3) else ""
+        where = self.correlated(right, left.scope)
+        inner = Term("", ["(SELECT ", value, " AS m FROM ", right.term, where, having, f") AS {alias}"])
         scope = [*left.scope, leaf(kind, f"{alias}.m", value.bits, False, value.loose)]
         return Relation(Term("", [left.term, " CROSS JOIN LATERAL ", inner]), scope, left.unique, left.rows)
 
