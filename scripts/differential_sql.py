@@ -206,6 +206,10 @@ class Statements:
         pieces = []
         for column in self.chance.sample(outer, min(len(outer), 8)):
             other = self.column(column.kind, inner.scope)
+            instant = self.column("ts", inner.scope) if column.kind == "date" else None
+            if instant and self.maybe(0.5):
+                # Many instants are one day.
+                other = Term("date", ["CAST(", instant, " AS DATE)"])
             if other and not column.loose:
                 operator = self.chance.choice(["=", "=", "=", "=", "<", "<>"])
                 pieces = [" WHERE ", Term("bool", ["(", other, f" {operator} ", column, ")"])]
