@@ -329,12 +329,20 @@ impl Function {
                 Arc::new(all?)
             }
             Kind::IntervalOrder => {
-                let intervals = cast(&args[0], &INTERVAL)?;
-                let order = intervals
-                    .as_primitive::<IntervalMonthDayNanoType>()
-                    .iter()
-                    .map(|x| x.map(interval::order));
-                Arc::new(order.collect::<Decimal128Array>().with_precision_and_scale(38, 0)?)
+                let order: Decimal128Array = match args[0].data_type() {
+                    DataType::Duration(unit) => {
+                        let nanos = i128::from(DAY_NANOS / per_day(*unit));
+                        let spans = cast(&args[0], &DataType::Int64)?;
+                        let spans = spans.as_primitive::<Int64Type>();
+                        spans.iter().map(|x| x.map(|x| i128::from(x) * nanos)).collect()
+                    }
+                    _ => {
+                        let intervals = cast(&args[0], &INTERVAL)?;
+                        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+                        intervals.iter().map(|x| x.map(interval::order)).collect()
+                    }
+                };
+                Arc::new(order.with_precision_and_scale(38, 0)?)
             }
         })
     }
@@ -398,6 +406,18 @@ pub(crate) fn of_rows(
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
         false => ColumnarValue::Array(array),
     })
+}
+
+const DAY_NANOS: i64 = per_day(TimeUnit::Nanosecond);
+
+/// How many of a unit a day has.
+const fn per_day(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 86_400,
+        TimeUnit::Millisecond => 86_400_000,
+        TimeUnit::Microsecond => 86_400_000_000,
+        TimeUnit::Nanosecond => 86_400_000_000_000,
+    }
 }
 
 /// Values as texts, by a cast.
@@ -465,16 +485,11 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
             intervals.iter().map(|value| value.map(interval::text)).collect()
         }
         DataType::Duration(unit) => {
-            let per_day: i64 = match unit {
-                TimeUnit::Second => 86_400,
-                TimeUnit::Millisecond => 86_400_000,
-                TimeUnit::Microsecond => 86_400_000_000,
-                TimeUnit::Nanosecond => 86_400_000_000_000,
-            };
+            let per_day = per_day(*unit);
             let text = |value: i64| {
                 // Default: more days than an interval has.
                 let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
-                let nanos = value % per_day * (86_400_000_000_000 / per_day);
+                let nanos = value % per_day * (DAY_NANOS / per_day);
                 interval::text(IntervalMonthDayNano::new(0, days, nanos))
             };
             let values = cast(array, &DataType::Int64)?;

@@ -513,9 +513,14 @@ pub(crate) fn joined(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
     name == "string_agg" && args.first_mut().is_some_and(|arg| written(arg, schema))
 }
 
-/// Makes intervals that are compared the numbers by which they are.
+/// Makes intervals that are compared the numbers by which they are, and the differences of timestamps beside them: as an
+/// interval such a one has no days.
 fn ordered(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
-    if !sides.iter().all(|side| is_interval(side, schema)) {
+    let is_difference =
+        |side: &Expr| side.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Duration(_)));
+    if !sides.iter().any(|side| is_interval(side, schema))
+        || !sides.iter().all(|side| is_interval(side, schema) || is_difference(side))
+    {
         return false;
     }
     for side in sides {
