@@ -451,7 +451,7 @@ impl StopOnDrop {
         // Default: what is not listed writes nothing.
         let committing = self.listed.as_ref().map(Listed::committing).unwrap_or_default();
         if !committing.give_up() {
-            return Committing::outcome(work, &over).await;
+            return Committing::outcome(work, over.message()).await;
         }
         if is_late {
             self.stop.expire();

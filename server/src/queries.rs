@@ -107,7 +107,11 @@ impl Committing {
     /// Nothing was committed.
     #[cfg(feature = "sql")]
     pub(crate) fn is_refused(&self) {
-        *self.stage() = Stage::Before;
+        let mut stage = self.stage();
+        // What was given up before it began to commit stays so.
+        if *stage == Stage::Committing {
+            *stage = Stage::Before;
+        }
     }
 
     /// Gives it up, unless it commits; whether it is.
@@ -119,13 +123,13 @@ impl Committing {
         *stage == Stage::GivenUp
     }
 
-    /// What becomes of a statement that commits, for which nobody would wait any longer but for that.
+    /// What becomes of a statement that commits, for which nobody would wait any longer but for that; `over` says why not.
     pub(crate) async fn outcome<T>(
         statement: impl Future<Output = T>,
-        over: &RequestError,
+        over: &str,
     ) -> Result<T, RequestError> {
         timeout(limits::OUTCOME_TIMEOUT, statement).await.map_err(|_| {
-            let message = format!("{}; whether what it wrote is there is not known", over.message());
+            let message = format!("{over}; whether what it wrote is there is not known");
             RequestError::new(ErrorReason::OutcomeUnknown, message)
         })
     }
@@ -217,19 +221,9 @@ impl Queries {
         Arc::new(Self { run, next: Arc::new(AtomicU64::new(1)), slow, by_number: Mutex::default() })
     }
 
-    /// Lists a query that has come by a method at a time; `now` is the time of day, in microseconds.
+    /// Lists a query that has come by a method at a time, and says when it commits, where it may; `now` is the time of day, in
+    /// microseconds.
     pub(crate) fn list(
-        self: &Arc<Self>,
-        caller: &Caller,
-        method: &'static str,
-        control: &Control,
-        times: (Instant, i64),
-    ) -> Listed {
-        self.list_writing(caller, method, control, times, Committing::default())
-    }
-
-    /// The same of one that may write, and that says when it commits.
-    pub(crate) fn list_writing(
         self: &Arc<Self>,
         caller: &Caller,
         method: &'static str,
@@ -500,8 +494,8 @@ mod tests {
         let (goes, stays, keeps) = (caller(&goes), caller(&stays), stays.entry);
         let queries = Queries::new(0xa1, Duration::ZERO);
         let [of_goes, of_stays, of_late] = [(); 3].map(|()| Control::default());
-        let listed = queries.list(&goes, "Sql", &of_goes, (Instant::now(), 5));
-        let _other = queries.list(&stays, "Sql", &of_stays, (Instant::now(), 5));
+        let listed = queries.list(&goes, "Sql", &of_goes, (Instant::now(), 5), Committing::default());
+        let _other = queries.list(&stays, "Sql", &of_stays, (Instant::now(), 5), Committing::default());
         let watched = Watched { keys, queries: Arc::clone(&queries) };
         assert_eq!(watched.reload().unwrap(), "2 keys");
         assert!(of_goes.check().is_ok() && goes.check_key().is_ok());
@@ -511,15 +505,47 @@ mod tests {
         assert_eq!(listed.cancelled().await.reason(), "CANCELLED");
         assert!(of_stays.check().is_ok() && stays.check_key().is_ok());
         assert_eq!(goes.check_key().unwrap_err().reason(), "UNAUTHENTICATED");
-        let late = queries.list(&goes, "Sql", &of_late, (Instant::now(), 5));
+        let late = queries.list(&goes, "Sql", &of_late, (Instant::now(), 5), Committing::default());
         assert_eq!(late.cancelled().await.reason(), "CANCELLED");
+    }
+
+    #[cfg(feature = "sql")]
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_up_does_not_commit_and_what_commits_is_waited_for() {
+        let given_up = Committing::default();
+        assert!(given_up.give_up() && given_up.give_up());
+        given_up.is_refused();
+        assert_eq!(given_up.begin().unwrap_err().reason(), "CANCELLED");
+        let committing = Committing::default();
+        committing.begin().unwrap();
+        assert!(!committing.give_up());
+        committing.is_refused();
+        assert!(committing.give_up() && committing.begin().is_err());
+
+        // Of a query that is stopped, too.
+        let queries = Queries::new(0xa1, Duration::ZERO);
+        let (caller, control, committing) =
+            (Caller::itself(&Access::default()), Control::default(), Committing::default());
+        let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5), committing.clone());
+        committing.begin().unwrap();
+        assert_eq!(queries.cancel(&Asker::new(&caller), "a1-1"), CancelOutcome::Own);
+        assert!(control.check().is_ok());
+        assert_eq!(listed.cancelled().await.reason(), "CANCELLED");
+        let stop = crate::cpu::StopOnDrop::of_query(listed, &control);
+        let soon = async {
+            tokio::time::sleep(limits::OUTCOME_TIMEOUT / 2).await;
+            7
+        };
+        assert_eq!(stop.until(Instant::now(), soon).await.unwrap(), 7);
+        let never = std::future::pending::<()>();
+        assert_eq!(stop.until(Instant::now(), never).await.unwrap_err().reason(), "OUTCOME_UNKNOWN");
     }
 
     #[tokio::test]
     async fn a_query_is_listed_while_it_runs_and_stops_when_it_is_to() {
         let queries = Queries::new(0xa1, Duration::ZERO);
         let (caller, control) = (Caller::itself(&Access::default()), Control::default());
-        let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5));
+        let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5), Committing::default());
         let entry = listed.entry();
         entry.says(&"é".repeat(limits::QUERY_TEXT_BYTES));
         entry.runs();
@@ -545,7 +571,7 @@ mod tests {
     async fn whoever_asks_another_node_may_do_what_that_node_says() {
         let queries = Queries::new(0xa1, Duration::ZERO);
         let (caller, control) = (Caller::itself(&Access::default()), Control::default());
-        let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5));
+        let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5), Committing::default());
         let asker = |key: Option<&str>, sees_all, stops_all| {
             Asker::of_peer(peer::Asker { key: key.map(str::to_owned), sees_all, stops_all })
         };

@@ -26,7 +26,7 @@ use crate::{
     metrics::Metrics,
     peers::Tasks,
     process,
-    queries::{Listed, Queries, Watched},
+    queries::{Committing, Listed, Queries, Watched},
     readers::Readers,
     reload::Reload,
     request_log::RequestLog,
@@ -271,6 +271,8 @@ impl State {
 
     /// Lists the query that a call asks for.
     pub(crate) fn list(&self, call: &Call, control: &Control) -> Listed {
-        self.queries.list(call.caller(), call.label(), control, (call.at(), self.environment.now_micros()))
+        let times = (call.at(), self.environment.now_micros());
+        // It writes nothing.
+        self.queries.list(call.caller(), call.label(), control, times, Committing::default())
     }
 }

@@ -22,7 +22,6 @@ use super::{
 };
 use crate::{
     call::Call,
-    queries::Committing,
     sql::{RowStream, Statement, Transaction},
     status::{RequestError, Result},
 };
@@ -61,7 +60,6 @@ impl Flight {
             connection: &connection,
             deadline: self.state.deadline(call)?,
             running: None,
-            committing: Committing::default(),
         };
         statement.describe(&self.state, None).await
     }
@@ -77,16 +75,7 @@ impl Flight {
         let (deadline, running) = (self.state.deadline(call)?, call.take_running());
         let connection = call.connection();
         let (sql, caller, method, connection) = (sql.to_owned(), call.caller(), call.label(), &connection);
-        let statement = Statement {
-            sql,
-            parameters,
-            caller,
-            method,
-            connection,
-            deadline,
-            running,
-            committing: Committing::default(),
-        };
+        let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
         RowStream::begin(&self.state, statement, transaction).await
     }
 

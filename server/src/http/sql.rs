@@ -24,7 +24,6 @@ use super::{
 use crate::{
     call::{Arrival, Call},
     limits,
-    queries::Committing,
     sql::{
         RowStream, Statement,
         numbers::{self, TooManyDigits},
@@ -97,16 +96,7 @@ async fn begin(state: &Arc<State>, call: &mut Call, request: Request, format: Fo
     let sql = String::from_utf8(text).map_err(|_| wrong("the statement is not UTF-8"))?;
     let (connection, running) = (call.connection(), call.take_running());
     let (caller, method, connection) = (call.caller(), call.label(), &connection);
-    let statement = Statement {
-        sql,
-        parameters,
-        caller,
-        method,
-        connection,
-        deadline,
-        running,
-        committing: Committing::default(),
-    };
+    let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
     let mut rows = RowStream::begin(state, statement, None).await?;
     let mut encoder = Encoder::new(format, rows.schema(), &null)?;
     // What goes wrong before the first rows are there has a code of its own.

@@ -66,10 +66,15 @@ impl Callers {
         found.map_err(|_| unknown())?.map_err(|_| unknown())
     }
 
-    /// Whoever is turned away may be a node nevertheless, and acknowledge commits that this one does not hear of.
     fn refuse(&self, error: RequestError) -> RequestError {
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(Moment::now(&*self.environment));
+        self.has_no_place();
         error
+    }
+
+    /// One was turned away, who may be a node nevertheless, and acknowledge commits that this one does not hear of. As long as
+    /// it is there it asks again.
+    pub(super) fn has_no_place(&self) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(Moment::now(&*self.environment));
     }
 
     /// Whether one was turned away of late.
@@ -108,5 +113,8 @@ mod tests {
             assert_eq!(error.reason(), "PERMISSION_DENIED", "{node}");
         }
         assert!(callers.has_refused());
+        // Whoever asked long ago, and does so no longer, is gone.
+        *callers.refused.lock().unwrap() = Some(Moment::default());
+        assert!(!callers.has_refused());
     }
 }

@@ -48,8 +48,6 @@ pub(crate) struct Members {
     left: AtomicBool,
     /// The configured names were never looked up.
     unresolved: AtomicBool,
-    /// When there was last no room for a node, which asks again as long as it is there.
-    incomplete: Mutex<Option<Moment>>,
     environment: Arc<dyn Environment>,
     callers: Callers,
     /// `None`: nodes show no certificates.
@@ -205,7 +203,6 @@ impl Members {
             started: Moment::now(&*environment),
             left: AtomicBool::new(false),
             unresolved: AtomicBool::new(true),
-            incomplete: Mutex::default(),
             callers: Callers::new(Arc::clone(&environment)),
             environment,
             tls,
@@ -328,7 +325,7 @@ impl Members {
     /// what this node has not heard of.
     pub(crate) fn leased(&self) -> Option<Moment> {
         let blind = !self.names.is_empty() && self.unresolved.load(Ordering::Acquire);
-        if blind || self.left.load(Ordering::Acquire) || self.is_incomplete() {
+        if blind || self.left.load(Ordering::Acquire) {
             return None;
         }
         let links = self.links();
@@ -468,7 +465,7 @@ impl Members {
             return;
         }
         if links.len() >= limits::NODES {
-            *self.incomplete() = Some(Moment::now(&*self.environment));
+            self.callers.has_no_place();
             tracing::warn!(address, "there are {} nodes, the most", limits::NODES);
             return;
         }
@@ -526,15 +523,6 @@ impl Members {
         if placed_again {
             self.changed.send_replace(());
         }
-    }
-
-    fn incomplete(&self) -> MutexGuard<'_, Option<Moment>> {
-        self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether there was no room for a node of late.
-    fn is_incomplete(&self) -> bool {
-        self.incomplete().is_some_and(|at| at.is_within(limits::REFUSED_FOR, &*self.environment))
     }
 
     fn links(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Known>> {
@@ -646,6 +634,20 @@ mod tests {
         assert!(members.links()["localhost:1"].knows_others);
         members.learn("localhost:1", &GetStatusResponse::default());
         assert!(!members.links()["localhost:1"].knows_others);
+    }
+
+    #[tokio::test]
+    async fn a_node_for_which_there_is_no_room_may_acknowledge_what_is_not_heard_of() {
+        let members = Members::new("a:1", 7, &[], 2, limits::FORGET_NODE, process(), None);
+        for n in 0..limits::NODES {
+            members.add(&format!("n{n}:1"), Source::Found, None, None);
+        }
+        assert!(!members.callers.has_refused());
+        members.add("n0:1", Source::Found, None, None);
+        assert!(!members.callers.has_refused(), "it has its place");
+        members.add("more:1", Source::Found, None, None);
+        assert!(members.callers.has_refused());
+        assert_eq!(members.links().len(), limits::NODES);
     }
 
     #[tokio::test]

@@ -191,18 +191,10 @@ impl Session {
         caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
         let (cancelled, deadline) = (key.begin(), state.deadline_within(settings.timeout()));
         let (sql, running) = (part.sql.clone(), Some(state.running.token()));
+        let statement =
+            Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
         // It writes nothing.
         let committing = Committing::default();
-        let statement = Statement {
-            sql,
-            parameters: Vec::new(),
-            caller,
-            method: METHOD,
-            connection,
-            deadline,
-            running,
-            committing: committing.clone(),
-        };
         let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
         let described = guarded(wire, ends, statement.describe(state, transaction)).await;
         described.map_err(|end| placed(end, part))

@@ -5,7 +5,6 @@ use std::{pin::pin, sync::Arc};
 use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
 use arrow_schema::DataType;
 use basalt_core::query::Literal;
-use basalt_proto::v1::ErrorReason;
 use basalt_sql::{
     script::{Part, Word},
     system::postgres_type,
@@ -219,8 +218,7 @@ impl Ends<'_> {
         if self.committing.give_up() {
             return Err(over.into());
         }
-        let over = RequestError::new(ErrorReason::Cancelled, over.message());
-        let outcome = Committing::outcome(work, &over).await.and_then(|done| done);
+        let outcome = Committing::outcome(work, over.message()).await.and_then(|done| done);
         Ok(outcome.map_err(Error::from)?)
     }
 }
@@ -269,11 +267,10 @@ impl Session {
             connection,
             deadline,
             running: Some(state.running.token()),
-            committing: committing.clone(),
         };
         let begun = async {
             let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));
-            statement.begin_copying(state, transaction, copying).await
+            statement.begin_copying(state, transaction, copying, committing.clone()).await
         };
         let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
         let running = match sent {

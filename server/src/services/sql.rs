@@ -39,7 +39,7 @@ mod with_sql {
         convert,
         cpu::{on_own_thread_as, until_stopped},
         panics::caught,
-        queries::{Committing, Listed},
+        queries::Listed,
         services::answer::{Begun, Queued, Sink},
         sql::{self, Running, Statement},
         state::State,
@@ -61,16 +61,7 @@ mod with_sql {
             let connection = call.connection();
             let (sql, caller, method) = (request.sql, call.caller(), call.label());
             let connection = &connection;
-            let statement = Statement {
-                sql,
-                parameters,
-                caller,
-                method,
-                connection,
-                deadline,
-                running,
-                committing: Committing::default(),
-            };
+            let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
             let Running { mut answer, tables, control, stop, deadline, class, permit, slot } =
                 statement.begin(state).await?;
             let (writer, reader) = state.readers.queue(slot, control.stop().clone());

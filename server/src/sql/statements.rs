@@ -46,8 +46,6 @@ pub(crate) struct Statement<'a> {
     pub(crate) deadline: Instant,
     /// A shutdown waits for the answer until it is read, or given up.
     pub(crate) running: Option<TaskTrackerToken>,
-    /// For a door that itself stops to wait for it.
-    pub(crate) committing: Committing,
 }
 
 /// A statement that runs. Dropping it stops the work.
@@ -72,22 +70,22 @@ impl fmt::Debug for Running {
 impl Statement<'_> {
     /// Plans it and begins to run it. What it writes is committed when this returns.
     pub(crate) async fn begin(self, state: &Arc<State>) -> Result<Running> {
-        self.begin_copying(state, None, Copying::Not).await
+        self.begin_copying(state, None, Copying::Not, Committing::default()).await
     }
 
     /// The same for a client that may send and take rows of COPY, and in a transaction, where there is one: what it writes is
-    /// committed with the rest of that.
+    /// committed with the rest of that. `committing` is for a door that itself stops to wait for it.
     pub(crate) async fn begin_copying(
         self,
         state: &Arc<State>,
         transaction: Option<Arc<Transaction>>,
         copying: Copying,
+        committing: Committing,
     ) -> Result<Running> {
         let deadline = self.deadline;
         let control = state.control_of(self.caller);
         let times = (Instant::now(), state.environment.now_micros());
-        let committing = self.committing;
-        let listed = state.queries.list_writing(self.caller, self.method, &control, times, committing);
+        let listed = state.queries.list(self.caller, self.method, &control, times, committing);
         let entry = listed.entry();
         entry.says(&self.sql);
         let stop = StopOnDrop::of_query(listed, &control);

@@ -25,6 +25,7 @@ use crate::{
     convert, limits,
     memory::{Consumer, Reservation},
     panics::caught_async,
+    queries::Committing,
     state::State,
     status::{RequestError, Result},
     trace,
@@ -54,7 +55,8 @@ impl RowStream {
         // Before it runs: what it writes is committed when it has begun.
         let mut memory = state.memory.reserve(Consumer::Answers);
         memory.set_by(limits::ANSWER_SLOT_BYTES as u64, statement.deadline).await?;
-        let running = statement.begin_copying(state, transaction.cloned(), Copying::Not).await?;
+        let running =
+            statement.begin_copying(state, transaction.cloned(), Copying::Not, Committing::default()).await?;
         let rows = running.rows(state);
         let (command, schema) = (rows.command(), rows.schema().to_outer_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);

@@ -43,7 +43,6 @@ fn statement<'a>(sql: &str, caller: &'a Caller, connection: &'a Arc<Connection>)
         connection,
         deadline: Instant::now() + Duration::from_secs(60),
         running: None,
-        committing: Committing::default(),
     }
 }
 
@@ -53,7 +52,8 @@ async fn run(state: &Arc<State>, sql: &str, transaction: Option<&Arc<Transaction
     let caller = Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
     let connection = Connection::new();
     let statement = statement(sql, &caller, &connection);
-    let running = statement.begin_copying(state, transaction.cloned(), Copying::Not).await?;
+    let running =
+        statement.begin_copying(state, transaction.cloned(), Copying::Not, Committing::default()).await?;
     let mut rows = running.rows(state);
     let mut number = 0;
     while let Some(batch) = rows.next().await? {
@@ -397,7 +397,10 @@ async fn a_copy_ends_where_its_key_does() {
     state.load().await.unwrap();
     let begun = async |sql: &str, copying: Copying| {
         let connection = Connection::new();
-        statement(sql, &caller, &connection).begin_copying(&state, None, copying).await.map(drop)
+        statement(sql, &caller, &connection)
+            .begin_copying(&state, None, copying, Committing::default())
+            .await
+            .map(drop)
     };
     begun("CREATE TABLE t (a BIGINT)", Copying::Not).await.unwrap();
     let (sender, copying) = Sender::new();
