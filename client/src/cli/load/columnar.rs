@@ -9,7 +9,7 @@ use std::{
 
 use arrow_array::{Array as _, RecordBatch};
 use arrow_ipc::reader::{FileReaderBuilder, StreamReader};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, SchemaRef};
 use basalt_nested::parquet::{Groups, in_micros};
 use parquet::arrow::{
     ProjectionMask,
@@ -50,8 +50,7 @@ fn open(file: &InputFile, columns: Option<Vec<usize>>) -> Result<Batches, CliErr
             None => ProjectionMask::all(),
         };
         // Nanoseconds of 64 bits would be other times than those before 1677 and after 2262.
-        if let Some(fields) = in_micros(metadata.schema().fields(), metadata.parquet_schema()) {
-            let schema = Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone()));
+        if let Some(schema) = in_micros(metadata.schema(), metadata.parquet_schema()) {
             let all = (0..metadata.metadata().num_row_groups()).collect();
             // It is a file of the user's own, so its pages may be of any size.
             let groups = Groups::new(reader, Arc::clone(metadata.metadata()), all, usize::MAX);

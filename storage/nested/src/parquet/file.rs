@@ -86,10 +86,9 @@ impl<R: ChunkReader + 'static> ParquetFile<R> {
         // What another writer says of Arrow's types is not needed, and need not be right.
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options)?;
-        let schema = match in_micros(metadata.schema().fields(), metadata.parquet_schema()) {
-            Some(fields) => Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone())),
-            None => Arc::clone(metadata.schema()),
-        };
+        let micros = in_micros(metadata.schema(), metadata.parquet_schema());
+        // Default: there are no times of 96 bits.
+        let schema = micros.unwrap_or_else(|| Arc::clone(metadata.schema()));
         Ok(Self { reader: Arc::new(reader), metadata, schema })
     }
 

@@ -87,7 +87,11 @@ impl<R: ChunkReader + 'static> Groups<R> {
         let schema = self.metadata.file_metadata().schema_descr();
         // Nanoseconds of 64 bits would be other times than those before 1677 and after 2262.
         let micros = if types.is_none() { plain_in_micros(schema)? } else { None };
-        let levels = parquet_to_arrow_field_levels(schema, projection, types.or(micros.as_ref()))?;
+        let levels = parquet_to_arrow_field_levels(
+            schema,
+            projection,
+            types.or(micros.as_ref().map(|schema| &schema.fields)),
+        )?;
         let selection = rows.map(|rows| {
             RowSelection::from(vec![RowSelector::skip(rows.start), RowSelector::select(rows.len())])
         });

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::{
     arrow::parquet_to_arrow_schema,
     basic::Type,
@@ -23,21 +23,26 @@ const EPOCH: i64 = 2_440_588;
 const DAYS: i64 = 100_000_000;
 
 /// The columns of a file, with microseconds where it has 96 bits and the crate nanoseconds; `None` where it has no such.
-pub fn in_micros(fields: &Fields, schema: &SchemaDescriptor) -> Option<Fields> {
-    if !schema.columns().iter().any(is_int96) {
+pub fn in_micros(schema: &Schema, file: &SchemaDescriptor) -> Option<SchemaRef> {
+    if !has_int96(file) {
         return None;
     }
-    let mut leaves = schema.columns().iter().map(is_int96);
-    Some(of_fields(fields, &mut leaves))
+    let mut leaves = file.columns().iter().map(is_int96);
+    let fields = of_fields(&schema.fields, &mut leaves);
+    Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata.clone())))
 }
 
 /// As [`in_micros`], of the columns that the crate makes of the schema.
-pub(super) fn plain_in_micros(schema: &SchemaDescriptor) -> Result<Option<Fields>> {
-    if !schema.columns().iter().any(is_int96) {
+pub(super) fn plain_in_micros(file: &SchemaDescriptor) -> Result<Option<SchemaRef>> {
+    // What most files have not is not made for them.
+    if !has_int96(file) {
         return Ok(None);
     }
-    let plain = parquet_to_arrow_schema(schema, None)?;
-    Ok(in_micros(plain.fields(), schema))
+    Ok(in_micros(&parquet_to_arrow_schema(file, None)?, file))
+}
+
+fn has_int96(file: &SchemaDescriptor) -> bool {
+    file.columns().iter().any(is_int96)
 }
 
 pub(super) fn is_int96(column: &ColumnDescPtr) -> bool {
