@@ -786,8 +786,8 @@ PLANTS = [
         [
             (
                 MEMBERS,
-                "if blind || self.left.load(Ordering::Acquire) ||",
-                "if blind || self.left.load(Ordering::Acquire) && !PLANTED ||",
+                "if blind || self.left.load(Ordering::Acquire) {",
+                "if blind || self.left.load(Ordering::Acquire) && !PLANTED {",
             )
         ],
         [QUIET, SIMULATED, "server membership::members::tests::who_has_left_has_heard_of_nothing"],
