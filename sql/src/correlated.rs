@@ -14,6 +14,7 @@ use datafusion::{
         Column, Result, ScalarValue, TableReference,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion},
     },
+    execution::SessionState,
     functions_aggregate::{count::count_udaf, first_last::first_value_udaf},
     logical_expr::{
         Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when,
@@ -22,13 +23,13 @@ use datafusion::{
 
 pub(crate) use self::apart::is_apart;
 use self::around::Around;
-use crate::{error::Error, functions, interruptible::GivenUp, limits};
+use crate::{error::Error, functions, interruptible::GivenUp, limits, spool};
 
 /// The plan without correlated subqueries; `None`: it has none.
 ///
 /// # Errors
 /// Where one is of a kind that is not made a join.
-pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+pub(crate) fn decorrelated(session: &SessionState, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let mut is_correlated = false;
     plan.apply_with_subqueries(|plan| {
         is_correlated |= plan.contains_outer_reference();
@@ -37,7 +38,7 @@ pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     if !is_correlated {
         return Ok(None);
     }
-    Names::default().plan(plan.clone()).map(Some)
+    Names { made: 0, session }.plan(plan.clone()).map(Some)
 }
 
 fn refused(what: &str) -> datafusion::common::DataFusionError {
@@ -45,8 +46,10 @@ fn refused(what: &str) -> datafusion::common::DataFusionError {
 }
 
 /// Makes names that no statement has.
-#[derive(Debug, Default)]
-struct Names(usize);
+struct Names<'a> {
+    made: usize,
+    session: &'a SessionState,
+}
 
 /// What a subquery reads of the query around it.
 #[derive(Clone, Debug)]
@@ -64,10 +67,21 @@ struct Dependent {
     keys: Vec<Column>,
 }
 
-impl Names {
+impl Names<'_> {
     fn fresh(&mut self) -> TableReference {
-        self.0 += 1;
-        TableReference::bare(format!("basalt_outer_{}", self.0))
+        self.made += 1;
+        TableReference::bare(format!("basalt_outer_{}", self.made))
+    }
+
+    /// A plan that has the same rows wherever it is read: what is made for some of its rows is joined to them.
+    fn settled(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        if keys::repeats(&plan)? {
+            return Ok(plan);
+        }
+        if spool::takes_turns(&plan)? || !outer_columns(&plan).is_empty() {
+            return Err(refused("beside what may be other rows each time"));
+        }
+        spool::spooled(plan, self.session, self.fresh())
     }
 
     /// Makes joins of all correlated subqueries in a plan. Those that are deeper come first, so that a column is that of
@@ -118,6 +132,7 @@ impl Names {
                     return Ok(Transformed::yes(Expr::ScalarSubquery(uncorrelated(plan))));
                 };
                 *changed = true;
+                around.settle(self)?;
                 self.scalar(plan, outer, around).map(Transformed::yes)
             }
             Expr::Exists(mut exists) => {
@@ -127,6 +142,7 @@ impl Names {
                     return Ok(Transformed::yes(Expr::Exists(exists)));
                 };
                 *changed = true;
+                around.settle(self)?;
                 let rows = self.rows(plan, outer, around)?;
                 let there = rows.gt(lit(0_i64)).is_true();
                 Ok(Transformed::yes(if exists.negated { Expr::Not(Box::new(there)) } else { there }))
@@ -138,6 +154,7 @@ impl Names {
                     return Ok(Transformed::yes(Expr::InSubquery(within)));
                 };
                 *changed = true;
+                around.settle(self)?;
                 let found = self.within(*within.expr, plan, outer, around)?;
                 Ok(Transformed::yes(if within.negated { Expr::Not(Box::new(found)) } else { found }))
             }
@@ -209,7 +226,7 @@ impl Names {
             Expr::Column(column) => column,
             value => {
                 let name = self.fresh();
-                around.add(&value.alias_qualified(Some(name.clone()), "sought"))?;
+                around.add(&value.alias_qualified(Some(name.clone()), "sought"), self)?;
                 Column::new(Some(name), "sought")
             }
         };
@@ -250,7 +267,6 @@ impl Names {
     }
 
     fn domain(&mut self, outer: Vec<Column>, around: &LogicalPlan) -> Result<Domain> {
-        keys::repeatable(around)?;
         let columns = outer.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
         let values = LogicalPlanBuilder::from(around.clone()).project(columns)?.distinct()?.build()?;
         Ok(Domain { outer, values })
@@ -283,6 +299,7 @@ impl Names {
             return Err(refused("in this kind of join"));
         }
         let columns = join.schema.columns();
+        let left = self.settled(left)?;
         let Dependent { plan: right, keys } = self.over(right, outer.clone(), &left)?;
         let mut on = keys::pairs(&outer, left.schema(), &keys, right.schema())?;
         on.extend(join.on);
@@ -295,8 +312,8 @@ impl Names {
 
     /// A full join: the left join, and the rows of the right side that it has not.
     fn full(&mut self, join: Join) -> Result<LogicalPlan> {
-        keys::steady(&join.left)?;
-        keys::steady(&join.right)?;
+        let [left, right] = [&join.left, &join.right].map(|side| self.settled(side.as_ref().clone()));
+        let join = Join { left: Arc::new(left?), right: Arc::new(right?), ..join };
         let (left, right) = (join.left.schema().clone(), join.right.schema().clone());
         let of = |join_type: JoinType, join: &Join| {
             let (on, filter) = (join.on.clone(), join.filter.clone());
@@ -375,7 +392,7 @@ impl Names {
         };
         let mut condition = condition.transform_up(nearer).data()?;
         let (left, right) = (join.left.as_ref().clone(), join.right.as_ref().clone());
-        let (kept, mut other) = if right_is_kept { (right, left) } else { (left, right) };
+        let (mut kept, mut other) = if right_is_kept { (right, left) } else { (left, right) };
         let mut read = Vec::new();
         condition.apply(|expr| {
             let of = match expr {
@@ -396,6 +413,7 @@ impl Names {
         let mut on = join.on;
         if !read.is_empty() {
             // The rows of the other side once for each of the values of this one, which the subqueries then read there.
+            kept = self.settled(kept)?;
             let Domain { outer, values } = self.domain(read, &kept)?;
             let name = self.fresh();
             let columns = (0..).map(|at: usize| Column::new(Some(name.clone()), format!("basalt_c{at}")));

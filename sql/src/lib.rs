@@ -88,6 +88,7 @@ pub mod settings;
 mod shifted;
 mod sideways;
 mod source;
+mod spool;
 mod stars;
 mod stored;
 mod strings;

@@ -54,7 +54,7 @@ use crate::{
     resolve::{Resolved, cancelled, resolve},
     rules,
     scan::Scan,
-    shifted, stored, strings,
+    shifted, spool, stored, strings,
     strings::distance,
     summary,
     sums::Sums,
@@ -518,11 +518,12 @@ pub(crate) async fn optimised_by(
     let of = async |logical: &LogicalPlan| {
         let optimised = session.optimize(logical)?;
         GivenUp::of_task().check()?;
+        spool::settle(&optimised)?;
         let physical = planner.create_physical_plan(&optimised, session).await?;
         Ok::<_, DataFusionError>((optimised, physical))
     };
     if correlated::is_apart(logical).map_err(unplanned)?
-        && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
+        && let Some(joined) = correlated::decorrelated(session, logical).map_err(unplanned)?
     {
         return of(&joined).await.map_err(unplanned);
     }
@@ -530,7 +531,7 @@ pub(crate) async fn optimised_by(
         Ok(planned) => return Ok(planned),
         Err(error) => error,
     };
-    match correlated::decorrelated(logical).map_err(unplanned)? {
+    match correlated::decorrelated(session, logical).map_err(unplanned)? {
         Some(joined) => of(&joined).await.map_err(unplanned),
         None => Err(unplanned(error)),
     }

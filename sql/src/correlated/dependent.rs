@@ -10,7 +10,8 @@ use datafusion::{
     functions_window::row_number::row_number_udwf,
     logical_expr::{
         Aggregate, Distinct, Expr, ExprFunctionExt as _, FetchType, Filter, Join, Limit, LogicalPlan,
-        LogicalPlanBuilder, Projection, SkipType, SortExpr, Union, Window, expr::WindowFunction, lit,
+        LogicalPlanBuilder, Operator, Projection, SkipType, SortExpr, Union, Window, binary_expr,
+        expr::WindowFunction, lit,
     },
 };
 
@@ -105,7 +106,7 @@ fn columns(keys: &[Column]) -> Vec<Expr> {
     keys.iter().cloned().map(Expr::Column).collect()
 }
 
-impl Names {
+impl Names<'_> {
     /// The values of a domain under names of their own.
     fn values(&mut self, domain: &Domain) -> Result<Dependent> {
         let name = self.fresh();
@@ -367,21 +368,27 @@ impl Names {
             (Vec::new(), join.filter.map(|filter| moved(filter, &domain.outer, &keys)).transpose()?);
         for (a, b) in join.on {
             if has_outer(&a, domain) || has_outer(&b, domain) {
-                let same = moved(a.eq(b), &domain.outer, &keys)?;
+                let same = if join.null_equality == NullEquality::NullEqualsNull {
+                    Operator::IsNotDistinctFrom
+                } else {
+                    Operator::Eq
+                };
+                let same = moved(binary_expr(a, same, b), &domain.outer, &keys)?;
                 filter = Some(filter.map_or(same.clone(), |filter| filter.and(same)));
             } else {
                 on.push((a, b));
             }
         }
-        if join.null_equality == NullEquality::NullEqualsNull || join.null_aware {
+        if join.null_aware {
             return Err(refused("with this join"));
         }
         if let (Some(of_left), Some(of_right)) = (&of_left, &of_right) {
             on.extend(keys::pairs(of_left, left.schema(), of_right, right.schema())?);
         }
         let (left, right) = (Arc::new(left), Arc::new(right));
-        let (constraint, nulls) = (JoinConstraint::On, NullEquality::NullEqualsNothing);
-        let plan = Join::try_new(left, right, on, filter, kind, constraint, nulls, false)?;
+        // What keys are compared by is never NULL.
+        let plan =
+            Join::try_new(left, right, on, filter, kind, JoinConstraint::On, join.null_equality, false)?;
         let plan = LogicalPlan::Join(plan);
         let own = own.into_iter().map(Expr::Column);
         let (Full, Some(of_left), Some(of_right)) = (kind, of_left, of_right) else {
