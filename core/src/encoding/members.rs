@@ -18,8 +18,16 @@ use crate::{error::Result, invariant::Invariant};
 #[derive(Debug)]
 pub struct Members {
     ids: Option<(Arc<Sip>, IdKeys)>,
-    form: OnceLock<Form>,
+    /// That of the keys of a range, or of all.
+    form: OnceLock<(Range, Form)>,
+    /// That of all keys, once keys are looked up beyond that range; `None`: there is none.
+    all: OnceLock<Option<Form>>,
 }
+
+/// From one key to another.
+type Range = (i64, i64);
+
+const ALL: Range = (i64::MIN, i64::MAX);
 
 /// Words of a bitmap that tell how many keys there are, about.
 const SAMPLE_WORDS: usize = 64;
@@ -30,39 +38,53 @@ const FORM_BYTES_OF_ROW: usize = 128;
 impl Members {
     /// The set of sorted distinct keys.
     pub fn new(keys: Vec<i64>) -> Self {
-        Self { ids: None, form: OnceLock::from(Form::new(keys)) }
+        Self { ids: None, form: OnceLock::from((ALL, Form::new(keys))), all: OnceLock::new() }
     }
 
     /// The set of the keys that are ids in a SIP.
     pub fn of_sip(sip: Arc<Sip>, ids: IdKeys) -> Self {
-        Self { ids: Some((sip, ids)), form: OnceLock::new() }
+        Self { ids: Some((sip, ids)), form: OnceLock::new(), all: OnceLock::new() }
     }
 
     /// Finds the fastest form for look-ups of the keys of `rows` rows, from `min` to `max`: all others may be left
     /// out. There is none for few rows beside many keys, which a SIP can stand for in a few bytes. `hold` is
     /// called again and again with the bytes that the form takes, and its error ends the preparation.
     ///
+    /// One set may be prepared for the rows of one part of a table after the other. Beyond the range of the first all keys
+    /// are kept, or looked up in the SIP.
+    ///
     /// # Errors
     /// Those of `hold`.
     pub fn prepare(
         &self,
         rows: u64,
-        (min, max): (i64, i64),
+        (min, max): Range,
         hold: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        if let (Some((sip, ids)), None) = (&self.ids, self.form.get()) {
-            let most = index(rows).saturating_mul(FORM_BYTES_OF_ROW).max(FORM_BYTES);
-            if let Some(form) = Form::of_sip(sip, *ids, (min, max), most, hold)? {
-                hold(form.bytes())?;
-                let _ = self.form.set(form);
-            }
+        let Some((sip, ids)) = &self.ids else { return Ok(()) };
+        let most = index(rows).saturating_mul(FORM_BYTES_OF_ROW).max(FORM_BYTES);
+        if self.form.get().is_none()
+            && let Some(form) = Form::of_sip(sip, *ids, (min, max), most, hold)?
+        {
+            let _ = self.form.set(((min, max), form));
         }
-        Ok(())
+        if let Some(((first, last), _)) = self.form.get()
+            && min <= max
+            && (min < *first || max > *last)
+            && self.all.get().is_none()
+        {
+            let before = self.bytes();
+            let _ = self.all.set(Form::of_sip(sip, *ids, ALL, most, &mut |bytes| hold(before + bytes))?);
+        }
+        match self.bytes() {
+            0 => Ok(()),
+            bytes => hold(bytes),
+        }
     }
 
     /// Whether `key` is in the set.
     pub fn contains(&self, key: i64) -> bool {
-        match self.form.get() {
+        match self.form() {
             Some(form) => form.contains(key),
             None => {
                 let (sip, ids) = self.ids();
@@ -76,20 +98,23 @@ impl Members {
         self.ids.as_ref().invariant("a set without a form is ids of a SIP")
     }
 
-    /// Bytes of the form, once there is one.
+    /// Bytes of the forms that there are.
     pub fn bytes(&self) -> usize {
-        // Default: what is a SIP yet holds no bytes of its own.
-        self.form.get().map_or(0, Form::bytes)
+        let both = [self.form.get().map(|(_, form)| form), self.all.get().and_then(Option::as_ref)];
+        both.into_iter().flatten().map(Form::bytes).sum()
     }
 
     /// The form, once there is one.
     pub(super) fn form(&self) -> Option<&Form> {
-        self.form.get()
+        match self.all.get() {
+            Some(all) => all.as_ref(),
+            None => self.form.get().map(|(_, form)| form),
+        }
     }
 
     /// The members from `min` to `max`, in order, where they are known to be at most `most`.
     pub(super) fn keys_between(&self, (min, max): (i64, i64), most: usize) -> Option<Vec<i64>> {
-        let keys = match self.form.get()? {
+        let keys = match self.form()? {
             Form::Sorted { keys, .. } => {
                 let from = keys.partition_point(|&key| key < min);
                 let n = keys[from..].partition_point(|&key| key <= max);
@@ -119,7 +144,7 @@ impl Members {
 
     /// How many keys from `min` to `max` are members, about.
     pub fn count(&self, min: i64, max: i64) -> u64 {
-        match self.form.get() {
+        match self.form() {
             None => {
                 let (sip, ids) = self.ids();
                 ids.halves(min, max).map(|ids| count(sip, &ids)).sum()
@@ -145,7 +170,7 @@ impl Members {
 
     /// Whether none, or all, of the keys from `min` to `max` are members, where that is known.
     pub fn among(&self, min: i64, max: i64) -> (bool, bool) {
-        match self.form.get() {
+        match self.form() {
             None => {
                 let (sip, ids) = self.ids();
                 let n: u64 = ids.halves(min, max).map(|ids| count(sip, &ids)).sum();
@@ -179,7 +204,7 @@ mod tests {
         *,
     };
 
-    const ALL: [IdKeys; 4] = [
+    const IDS: [IdKeys; 4] = [
         IdKeys { flipped: false, half: false },
         IdKeys { flipped: false, half: true },
         IdKeys { flipped: true, half: false },
@@ -218,7 +243,7 @@ mod tests {
         let mut forms = BTreeSet::new();
         for of in sets() {
             let sip = Arc::new(Sip::from_ids(of.iter().copied()));
-            for ids in ALL {
+            for ids in IDS {
                 let keys: BTreeSet<i64> = of.iter().filter_map(|id| ids.key(*id)).collect();
                 assert!(keys.iter().all(|key| ids.id(*key).and_then(|id| ids.key(id)) == Some(*key)));
                 let test = KeyTest::of_sip(&sip, ids);
@@ -276,9 +301,39 @@ mod tests {
     }
 
     #[test]
+    fn a_set_that_was_prepared_for_some_keys_has_the_others_too() {
+        for (of, most) in
+            [((0..200_000).step_by(7).collect::<Vec<u64>>(), 1 << 20), (vec![5, 9, 4000], 1 << 20)]
+                .into_iter()
+                .chain([((0..1 << 20).map(|i| i << 40 | i).collect(), 1)])
+        {
+            let sip = Arc::new(Sip::from_ids(of.iter().copied()));
+            let members = Members::of_sip(sip, IDS[0]);
+            let mut held = 0;
+            let mut hold = |bytes| {
+                held = bytes;
+                Ok(())
+            };
+            // As the rows of a table come: some, more beyond, those again, and none.
+            for range in [(0, 70), (500, 10_000), (0, 70), (1, 0), (-5, i64::MAX)] {
+                members.prepare(most, range, &mut hold).unwrap();
+                let asked = of.iter().map(|id| id.cast_signed()).flat_map(|key| [key, key + 1]).take(3000);
+                for key in asked.filter(|key| (range.0..=range.1).contains(key)) {
+                    assert_eq!(
+                        members.contains(key),
+                        of.contains(&key.cast_unsigned()),
+                        "{key} of {range:?}"
+                    );
+                }
+            }
+            assert_eq!(held, members.bytes());
+        }
+    }
+
+    #[test]
     fn a_set_without_memory_is_an_error_and_stays_as_it_is() {
         let sip = Arc::new(Sip::from_ids((0..100_000).step_by(2)));
-        let members = Members::of_sip(sip, ALL[0]);
+        let members = Members::of_sip(sip, IDS[0]);
         let mut none = |bytes| {
             let error = crate::error::Error::new(crate::error::ErrorKind::MemoryLimit, "none");
             if bytes > 0 { Err(error) } else { Ok(()) }
@@ -293,7 +348,7 @@ mod tests {
         let dense = Sip::from_ranges([0..=1 << 31, (1 << 31) + 5..=u64::from(u32::MAX)]);
         let sparse = Sip::from_ranges((0..60_000).map(|i: u64| i << 26..=(i << 26) + 65_000));
         for sip in [dense, sparse] {
-            let members = Members::of_sip(Arc::new(sip), ALL[0]);
+            let members = Members::of_sip(Arc::new(sip), IDS[0]);
             let mut hold = |bytes| panic!("{bytes} bytes are held");
             members.prepare(1000, (i64::MIN, i64::MAX), &mut hold).unwrap();
             assert!(members.form().is_none());

@@ -40,16 +40,21 @@ impl Linear {
                     ArithmeticOp::Multiply if left.columns.is_empty() => (0, left.constant),
                     _ => return None,
                 };
-                let columns = left.times(factors.0).chain(right.times(factors.1)).collect();
-                let constant = left.constant * factors.0 + right.constant * factors.1;
+                // Where all of a block is one value, factors may be of any size.
+                let columns = left.times(factors.0).chain(right.times(factors.1)).collect::<Option<_>>()?;
+                let constant = left
+                    .constant
+                    .checked_mul(factors.0)?
+                    .checked_add(right.constant.checked_mul(factors.1)?)?;
                 Some(Self { constant, columns, range })
             }
             _ => None,
         }
     }
 
-    fn times(&self, factor: i128) -> impl Iterator<Item = (i128, usize)> {
-        self.columns.iter().map(move |(own, slot)| (own * factor, *slot))
+    /// Its columns with a factor more; `None` of one that is too large.
+    fn times(&self, factor: i128) -> impl Iterator<Item = Option<(i128, usize)>> {
+        self.columns.iter().map(move |(own, slot)| Some((own.checked_mul(factor)?, *slot)))
     }
 }
 
@@ -70,9 +75,10 @@ pub(super) fn linear_sum<'a>(argument: &Argument<'_>, block: Block<'_>, mask: &M
         Mask::Words(words) => Some(&words[..rows.div_ceil(64)]),
         _ => None,
     };
-    let mut sum = linear.constant * n as i128;
+    let mut sum = linear.constant.checked_mul(n as i128)?;
     for (factor, column) in columns().filter(|_| n > 0) {
-        sum += factor * column.keys()?.sum(block.start(), rows, words);
+        let own = column.keys()?.sum(block.start(), rows, words);
+        sum = sum.checked_add(factor.checked_mul(own)?)?;
     }
     let mut totals = Totals::of_counts(vec![n as u64]);
     totals.ints.push(sum);

@@ -4,8 +4,10 @@ use arrow_array::Int64Array;
 use basalt_core::{
     exec::{BuiltSet, Merge, Part, select_values},
     fragment::Fragment,
+    query::{KeyFilter, KeySet},
     table::Snapshot,
 };
+use basalt_sip::Sip;
 
 use super::*;
 
@@ -115,6 +117,40 @@ fn parts_are_no_larger_than_what_is_in_them() {
     };
     // A key, a sum, a count, and a set of one key.
     assert!(parts(&table, &many, nodes(&table)).0 < 24 << 17);
+}
+
+/// A node reads a part of its fragments, then another, by one plan.
+#[test]
+fn a_plan_for_one_fragment_after_the_other_keeps_all_keys_of_its_sets() {
+    let table = ranked(1024);
+    let control = Control::default();
+    let ids: Vec<u64> = (0..1 << 17).step_by(11).collect();
+    let set = KeySet {
+        data_type: DataType::Int32,
+        has_null: false,
+        sip: Arc::new(Sip::from_ids(ids.iter().copied())),
+        origin: SipOrigin::Request,
+    };
+    let filter = Filter::Keys(KeyFilter { column: "id".into(), set });
+    let not = Filter::Not(Box::new(filter.clone()));
+    for (filter, expected) in [(filter, ids.len()), (not, (1 << 17) - ids.len())] {
+        let select = vec![aggregate(AggregateFunction::Count, None)];
+        let query = Query { select, filter: Some(filter), ..Query::default() };
+        let plan = Plan::new(&table, &Snapshot::new(1, Vec::new()), &query).unwrap();
+        let mut merge = Merge::new(&plan, &control).unwrap();
+        for node in nodes(&table) {
+            let ids: Vec<u32> = node.fragments().iter().map(Fragment::id).collect();
+            plan.run_part(&node, &control, &mut |part| merge.add(part, &ids)).unwrap();
+        }
+        let mut found = Vec::new();
+        merge
+            .finish(&mut |batch| {
+                found.push(batch.column(0).as_primitive::<Int64Type>().value(0));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(found, [i64::try_from(expected).unwrap()]);
+    }
 }
 
 #[test]

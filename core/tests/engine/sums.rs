@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Float64Array, Int32Array, RecordBatch,
+    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch,
     cast::AsArray,
     types::{Float64Type, Int64Type},
 };
@@ -120,4 +120,20 @@ fn linear_sums_are_those_of_their_rows() {
     let part = |row: usize| i64::try_from(row % 1000).unwrap();
     let expected = (0..ROWS).filter_map(|row| Some(i64::from(small(row)?) * part(row))).sum::<i64>();
     assert_eq!(int(&sum(&table, product, None)), expected);
+}
+
+#[test]
+fn factors_of_what_is_always_zero_may_be_of_any_size() {
+    let schema = Schema::new(vec![Field::new("x", DataType::Int64, false)]).unwrap();
+    let table = Catalog::new().create("t", schema).unwrap();
+    let five: ArrayRef = Arc::new(Int64Array::from_iter_values([5; 1000]));
+    let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+    appender.push(&RecordBatch::try_new(table.schema().to_arrow(), vec![five]).unwrap()).unwrap();
+    appender.commit().unwrap();
+    let literal = |value: i64| Expr::Literal(Literal::Int(value));
+    let mut zero = arithmetic(ArithmeticOp::Subtract, column("x"), literal(5));
+    for _ in 0..4 {
+        zero = arithmetic(ArithmeticOp::Multiply, zero, literal(9_000_000_000_000_000_000));
+    }
+    assert_eq!(int(&sum(&table, zero, None)), 0);
 }
