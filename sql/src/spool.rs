@@ -55,14 +55,18 @@ fn own_name(at: usize) -> String {
     format!("c{at}")
 }
 
-/// Whether a plan reads the rows that a recursive query had in its last turn: they are others each time.
+/// Whether a plan reads the rows that a recursive query around it had in its last turn: they are others each time.
 pub(crate) fn takes_turns(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+    let (mut read, mut own) = (Vec::new(), Vec::new());
     plan.apply_with_subqueries(|plan| {
-        found |= provider(plan).is_some_and(|(_, provider)| provider.is::<CteWorkTable>());
+        if let LogicalPlan::RecursiveQuery(query) = plan {
+            own.push(query.name.clone());
+        }
+        let table = provider(plan).and_then(|(_, provider)| provider.downcast_ref::<CteWorkTable>());
+        read.extend(table.map(|table| table.name().to_owned()));
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(found)
+    Ok(read.iter().any(|name| !own.contains(name)))
 }
 
 /// Tells the spools of an optimised plan which of their columns are read.
