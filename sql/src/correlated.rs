@@ -41,6 +41,11 @@ pub(crate) fn decorrelated(session: &SessionState, plan: &LogicalPlan) -> Result
     Names { made: 0, session }.plan(plan.clone()).map(Some)
 }
 
+/// Whether a plan reads columns of queries around it.
+pub(crate) fn is_within(plan: &LogicalPlan) -> bool {
+    !outer_columns(plan).is_empty()
+}
+
 fn refused(what: &str) -> datafusion::common::DataFusionError {
     Error::unsupported(format!("a correlated subquery {what}")).into()
 }
@@ -75,7 +80,7 @@ impl Names<'_> {
 
     /// A plan that has the same rows wherever it is read: what is made for some of its rows is joined to them.
     fn settled(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        if keys::repeats(&plan)? {
+        if spool::repeats(&plan)? {
             return Ok(plan);
         }
         if spool::takes_turns(&plan)? || !outer_columns(&plan).is_empty() {

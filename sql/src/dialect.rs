@@ -15,6 +15,7 @@ pub(crate) mod outer;
 mod quantified;
 pub(crate) mod rows;
 mod selects;
+mod shared;
 pub(crate) mod signs;
 mod templates;
 mod using;
@@ -42,6 +43,7 @@ pub(crate) use casts::name_casts;
 pub(crate) use distinct::distinct_on;
 pub(crate) use exprs::{literal, stored_text};
 pub(crate) use selects::{expand_using, name_apart, name_ordered};
+pub(crate) use shared::{MARK, mark};
 pub(crate) use within::qualify_natural;
 pub(crate) use words::{keyword, tokens};
 

@@ -4,6 +4,7 @@
 //! memory that a statement may take. An [`Engine`] plans and runs statements on threads of its own, never on those of its
 //! callers.
 
+mod absent;
 mod answer;
 mod arithmetic;
 mod around;
@@ -68,6 +69,7 @@ mod nan;
 mod nearest;
 mod nested;
 mod of_texts;
+mod once_per_key;
 mod operators;
 mod order;
 mod ordered_once;

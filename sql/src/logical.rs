@@ -24,7 +24,18 @@ pub(crate) async fn logical(session: &SessionState, statement: Statement) -> Res
 }
 
 /// What a statement is planned to. Columns of one list that would have the same name get others.
-pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+pub(crate) async fn named(session: &SessionState, statement: Statement) -> Result<LogicalPlan> {
+    let mut marked = statement.clone();
+    if dialect::inner(&mut marked).is_some_and(dialect::mark) {
+        // Of one with two columns of one name all cannot be selected.
+        if let Ok(plan) = as_written(session, marked).await {
+            return Ok(plan);
+        }
+    }
+    as_written(session, statement).await
+}
+
+async fn as_written(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     dialect::rows::as_queries(&mut statement)?;
     stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;

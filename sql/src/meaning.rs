@@ -22,6 +22,7 @@ use datafusion::{
 };
 
 use crate::{
+    absent,
     arithmetic::negated,
     checked, choices, coerce,
     decimals::whole,
@@ -304,6 +305,10 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             let changed =
                 coerce::compared(&mut of.expr, &mut of.subquery, schema)? | named(&mut of.subquery)?;
             transformed(Expr::InSubquery(of), changed)
+        }
+        Expr::ScalarSubquery(mut of) => {
+            let changed = absent::may_be_null(&mut of)?;
+            transformed(Expr::ScalarSubquery(of), changed)
         }
         Expr::SetComparison(mut of) => {
             let changed = coerce::compared(&mut of.expr, &mut of.subquery, schema)?;

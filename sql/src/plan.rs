@@ -522,6 +522,9 @@ pub(crate) async fn optimised_by(
         let physical = planner.create_physical_plan(&optimised, session).await?;
         Ok::<_, DataFusionError>((optimised, physical))
     };
+    let shared = spool::shared(session, logical).map_err(unplanned)?;
+    // Default: it reads nothing more than once that would be other rows each time.
+    let logical = shared.as_ref().unwrap_or(logical);
     if correlated::is_apart(logical).map_err(unplanned)?
         && let Some(joined) = correlated::decorrelated(session, logical).map_err(unplanned)?
     {

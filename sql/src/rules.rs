@@ -15,6 +15,7 @@ use crate::{
     fuse::FuseAggregates,
     guarded::guarded,
     meaning::Meaning,
+    once_per_key::{self, OncePerKey},
     ordered_once::OrderedOnce,
     references::FuseJoins,
     sets::KeysApart,
@@ -28,19 +29,26 @@ use crate::{
 /// written.
 pub(crate) fn of_optimizer() -> Vec<Rule> {
     let mut rules = guarded_rules();
-    let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
-    // Default: behind all others.
-    let at = before.unwrap_or(rules.len());
+    let at = place(&rules, once_per_key::NAME);
+    rules.insert(at, Arc::new(FuseJoins));
+    let at = place(&rules, "single_distinct_aggregation_to_group_by");
     rules.insert(at, Arc::new(FuseTop));
     rules.insert(at, Arc::new(FuseAggregates));
-    rules.insert(at, Arc::new(FuseJoins));
     rules.into_iter().map(wanted).collect()
 }
 
 /// DataFusion's rules, kept from what they make wrong.
 fn guarded_rules() -> Vec<Rule> {
     let rules = Optimizer::new().rules.into_iter().map(guarded);
-    rules.chain([Arc::new(OrderedOnce) as Rule]).collect()
+    let mut rules: Vec<Rule> = rules.chain([Arc::new(OrderedOnce) as Rule]).collect();
+    let at = place(&rules, "single_distinct_aggregation_to_group_by");
+    rules.insert(at, Arc::new(OncePerKey));
+    rules
+}
+
+fn place(rules: &[Rule], name: &str) -> usize {
+    // Default: behind all others.
+    rules.iter().position(|rule| rule.name() == name).unwrap_or(rules.len())
 }
 
 /// The same session, in which the engine takes no aggregates, orders and joins: DataFusion's can go to a disk.

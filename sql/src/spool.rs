@@ -1,6 +1,7 @@
 //! A plan that several places of a statement read, whose rows are made once: made again they may be others, as are those of
 //! LIMIT without an order, of a window over equal rows, and of sums of floats.
 
+mod ctes;
 mod rows;
 
 use std::{
@@ -19,12 +20,18 @@ use datafusion::{
         DefaultTableSource, TableProvider, TableType, cte_worktable::CteWorkTable, provider_as_source,
     },
     execution::{SessionState, SessionStateBuilder},
-    logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder},
+    logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder},
     physical_plan::ExecutionPlan,
 };
 use tokio::sync::OnceCell;
 
+pub(crate) use self::ctes::shared;
 use self::rows::{Made, SpoolExec};
+use crate::correlated;
+
+/// Aggregates that give the same again for the same rows in another order.
+const SAME_AGAIN: [&str; 9] =
+    ["avg", "bit_and", "bit_or", "bool_and", "bool_or", "count", "max", "min", "sum"];
 
 /// The same plan, which has the same rows wherever it is read.
 ///
@@ -53,6 +60,35 @@ pub(crate) fn spooled(
 /// Columns of a join may have one name.
 fn own_name(at: usize) -> String {
     format!("c{at}")
+}
+
+/// Whether a plan gives the same rows when it runs a second time.
+pub(crate) fn repeats(plan: &LogicalPlan) -> Result<bool> {
+    let mut repeats = true;
+    plan.apply_with_subqueries(|plan| {
+        repeats &= match plan {
+            LogicalPlan::Limit(_) | LogicalPlan::Window(_) | LogicalPlan::RecursiveQuery(_) => false,
+            LogicalPlan::Distinct(Distinct::On(_)) => false,
+            LogicalPlan::Aggregate(aggregate) => aggregate.aggr_expr.iter().all(|expr| {
+                let is_float = plan.schema().fields().iter().any(|field| field.data_type().is_floating());
+                match expr.clone().unalias() {
+                    Expr::AggregateFunction(of) => {
+                        let name = of.func.name();
+                        SAME_AGAIN.contains(&name) && !(is_float && ["avg", "sum"].contains(&name))
+                            || name == "first_value"
+                    }
+                    _ => false,
+                }
+            }),
+            _ => true,
+        };
+        plan.apply_expressions(|expr| {
+            repeats &= !expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(repeats)
 }
 
 /// Whether a plan reads the rows that a recursive query around it had in its last turn: they are others each time.
@@ -94,8 +130,8 @@ fn provider(plan: &LogicalPlan) -> Option<(&TableScan, &dyn TableProvider)> {
 struct Spool {
     plan: LogicalPlan,
     schema: SchemaRef,
-    /// The columns that are read, wherever that is.
-    read: Mutex<BTreeSet<usize>>,
+    /// The columns that are read, wherever that is; `None`: nobody has told, and all may be.
+    read: Mutex<Option<BTreeSet<usize>>>,
     planned: OnceCell<Planned>,
 }
 
@@ -109,15 +145,17 @@ struct Planned {
 }
 
 impl Spool {
-    fn read(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+    fn read(&self) -> MutexGuard<'_, Option<BTreeSet<usize>>> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Some columns are read; `None`: all.
     fn reads(&self, columns: Option<&[usize]>) {
+        let mut read = self.read();
+        let read = read.get_or_insert_default();
         match columns {
-            Some(columns) => self.read().extend(columns),
-            None => self.read().extend(0..self.schema.fields().len()),
+            Some(columns) => read.extend(columns),
+            None => read.extend(0..self.schema.fields().len()),
         }
     }
 
@@ -135,7 +173,9 @@ impl Spool {
     }
 
     async fn planned(&self, session: &SessionState) -> Result<Planned> {
-        let mut columns: Vec<usize> = self.read().iter().copied().collect();
+        let read = self.read().clone();
+        let all = || (0..self.schema.fields().len()).collect();
+        let mut columns = read.map_or_else(all, |read| read.into_iter().collect::<Vec<usize>>());
         // Of no columns there are still as many rows.
         if columns.is_empty() && !self.schema.fields().is_empty() {
             columns.push(0);
@@ -143,7 +183,15 @@ impl Spool {
         let all = self.plan.schema().columns();
         let read = columns.iter().filter_map(|at| all.get(*at).cloned()).map(Expr::Column);
         let plan = LogicalPlanBuilder::from(self.plan.clone()).project(read.collect::<Vec<_>>())?.build()?;
-        let optimised = session.optimizer().optimize(plan, session, |_, _| {})?;
+        let optimise = |plan: LogicalPlan| session.optimizer().optimize(plan, session, |_, _| {});
+        let optimised = match optimise(plan.clone()) {
+            Ok(optimised) => optimised,
+            // As for a whole statement.
+            Err(error) => match correlated::decorrelated(session, &plan)? {
+                Some(joined) => optimise(joined)?,
+                None => return Err(error),
+            },
+        };
         settle(&optimised)?;
         // The rules for how plans run are applied to all of the statement's plan, with this one in it.
         let bare =

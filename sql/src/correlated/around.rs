@@ -5,7 +5,8 @@ use datafusion::{
     logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder},
 };
 
-use super::{Names, keys};
+use super::Names;
+use crate::spool;
 
 /// See the module.
 pub(super) struct Around {
@@ -47,7 +48,7 @@ impl Around {
             LogicalPlanBuilder::from(plan.clone()).project(all)?.build()
         };
         let all = with(&self.plan)?;
-        if !keys::repeats(&all)? {
+        if !spool::repeats(&all)? {
             self.plan = names.settled(all)?;
             self.alone = self.plan.clone();
             return Ok(());

@@ -8,10 +8,6 @@ use datafusion::{
 
 use super::refused;
 
-/// Aggregates that give the same again for the same rows in another order.
-const SAME_AGAIN: [&str; 9] =
-    ["avg", "bit_and", "bit_or", "bool_and", "bool_or", "count", "max", "min", "sum"];
-
 /// Columns on both sides as pairs that are equal, where they are or both are NULL.
 pub(super) fn pairs(
     left: &[Column],
@@ -76,33 +72,4 @@ pub(super) fn steady(plan: &LogicalPlan) -> Result<()> {
         })
     })?;
     if is_volatile { Err(refused("of random values")) } else { Ok(()) }
-}
-
-/// Whether a plan gives the same rows when it runs a second time.
-pub(super) fn repeats(plan: &LogicalPlan) -> Result<bool> {
-    let mut repeats = true;
-    plan.apply_with_subqueries(|plan| {
-        repeats &= match plan {
-            LogicalPlan::Limit(_) | LogicalPlan::Window(_) | LogicalPlan::RecursiveQuery(_) => false,
-            LogicalPlan::Distinct(datafusion::logical_expr::Distinct::On(_)) => false,
-            LogicalPlan::Aggregate(aggregate) => aggregate.aggr_expr.iter().all(|expr| {
-                let is_float = plan.schema().fields().iter().any(|field| field.data_type().is_floating());
-                match expr.clone().unalias() {
-                    Expr::AggregateFunction(of) => {
-                        let name = of.func.name();
-                        SAME_AGAIN.contains(&name) && !(is_float && ["avg", "sum"].contains(&name))
-                            || name == "first_value"
-                    }
-                    _ => false,
-                }
-            }),
-            _ => true,
-        };
-        plan.apply_expressions(|expr| {
-            repeats &= !expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(repeats)
 }
