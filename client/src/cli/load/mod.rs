@@ -77,6 +77,7 @@ What is held in which way:
   names of columns          as they are; an empty one is column3 by its position (in JSON _), the second a is a_2
 
 JSON files are objects one behind the other, or one array of them. Keys may be missing: they are null.
+Files may lack columns of a table that is there: they are null, unless --columns names them.
 
 Examples:
   basalt load flights flights.csv

@@ -10,8 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_array::{RecordBatch, new_null_array};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use basalt_nested::csv::BUFFER_BYTES;
 use flate2::bufread::MultiGzDecoder;
 use tempfile::TempPath;
@@ -110,6 +110,8 @@ pub(crate) struct Job {
     pub(crate) files: Vec<InputFile>,
     /// The columns to load, in the order of the batches.
     pub(crate) schema: SchemaRef,
+    /// Those of them that each file has, in the order of the files.
+    own: Vec<SchemaRef>,
     pub(crate) options: Options,
     /// Bad rows that may be left out.
     pub(crate) max_bad: u64,
@@ -131,8 +133,8 @@ pub(crate) struct Read {
     pub(crate) bytes_done: u64,
 }
 
-/// Finds the columns to load. With a schema given, the files must have its columns; those of an existing table
-/// may be missing (`partial`), and are null then. Without one, the files tell.
+/// Finds the columns to load. With a schema given, the files must have its columns; those of an existing table that are not
+/// named by `--columns` may be missing in some files or in all (`partial`), and are null then. Without one, the files tell.
 pub(crate) fn plan(
     mut files: Vec<InputFile>,
     given: Option<SchemaRef>,
@@ -154,19 +156,41 @@ pub(crate) fn plan(
             found.0
         }
     };
-    let schema = match files.first() {
-        Some(first) if partial => present_columns(&found, column_names(first, &options, &found)?.as_deref()),
-        _ => Arc::clone(&found),
-    };
+    let may_miss = partial && options.columns.is_none();
+    let mut own = Vec::with_capacity(files.len());
     for file in &files {
+        own.push(match may_miss {
+            true => present_columns(&found, column_names(file, &options, &found)?.as_deref()),
+            false => Arc::clone(&found),
+        });
+    }
+    let is_present = |field: &&Arc<Field>| own.iter().any(|own| own.index_of(field.name()).is_ok());
+    let fields: Vec<Arc<Field>> = found.fields().iter().filter(is_present).cloned().collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, found.metadata().clone()));
+    for (file, own) in files.iter().zip(&own) {
         if file.format == FileFormat::Csv && options.has_header {
-            let renamed = csv::renamed(file, &options, Some(&schema))?;
+            let renamed = csv::renamed(file, &options, Some(own))?;
             notes.extend(renamed.into_iter().map(|note| format!("{}: {note}", file.name())));
         }
-        check_columns(file, &options, &found, &schema, &mut left_out)?;
+        check_columns(file, &options, &found, own, &mut left_out)?;
+        let is_missing = |field: &&Arc<Field>| !field.is_nullable() && own.index_of(field.name()).is_err();
+        if let Some(missing) = schema.fields().iter().find(is_missing) {
+            return Err(file.error(format!("column {:?} is missing", missing.name())));
+        }
     }
     notes.dedup();
-    Ok(Job { files, schema, options, max_bad, notes, left_out, is_empty })
+    notes.extend(missing_notes(&schema, &own));
+    Ok(Job { files, schema, own, options, max_bad, notes, left_out, is_empty })
+}
+
+/// What some files have, and others do not.
+fn missing_notes(schema: &Schema, own: &[SchemaRef]) -> Vec<String> {
+    let note = |field: &Arc<Field>| {
+        let lack = own.iter().filter(|own| own.index_of(field.name()).is_err()).count();
+        let name = field.name();
+        (lack > 0).then(|| format!("column {name:?} is null where files lack it: {lack} of {}", own.len()))
+    };
+    schema.fields().iter().filter_map(note).collect()
 }
 
 /// What separates the fields of a CSV: what is said, or what its first rows say.
@@ -245,7 +269,7 @@ fn present_columns(schema: &SchemaRef, names: Option<&[String]>) -> SchemaRef {
     let Some(names) = names else { return Arc::clone(schema) };
     let fields: Vec<Arc<Field>> =
         schema.fields().iter().filter(|f| names.contains(f.name())).cloned().collect();
-    Arc::new(Schema::new(fields))
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// The names of a file's columns; `None` for a CSV without a header, and for JSON, where a row has those that it has.
@@ -303,21 +327,43 @@ impl Job {
     pub(crate) fn read(&self, out: &mpsc::Sender<Read>) -> Result<Told, CliError> {
         let mut told = Told::default();
         let mut bytes_before = 0;
-        for file in &self.files {
+        for (file, own) in self.files.iter().zip(&self.own) {
+            let mut failed = None;
             let mut send = |batch: RecordBatch, bytes: u64| {
                 let bytes_done = bytes_before + bytes.min(file.bytes);
-                out.blocking_send(Read { batch, bytes_done }).is_ok()
+                match padded(batch, &self.schema) {
+                    Ok(batch) => out.blocking_send(Read { batch, bytes_done }).is_ok(),
+                    Err(error) => {
+                        failed = Some(error);
+                        false
+                    }
+                }
             };
             match file.format {
                 FileFormat::Csv | FileFormat::Json => {
-                    rows::read(file, &self.schema, &self.options, self.max_bad, &mut told, &mut send)?;
+                    rows::read(file, own, &self.options, self.max_bad, &mut told, &mut send)?;
                 }
                 FileFormat::Parquet | FileFormat::Arrow => {
-                    columnar::read(file, &self.schema, &mut told, &mut send)?;
+                    columnar::read(file, own, &mut told, &mut send)?;
                 }
+            }
+            if let Some(error) = failed {
+                return Err(file.error(error));
             }
             bytes_before += file.bytes;
         }
         Ok(told)
     }
+}
+
+/// Rows with all columns of a schema: those that their file lacks are null.
+fn padded(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    if batch.num_columns() == schema.fields().len() {
+        return Ok(batch);
+    }
+    let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+        Some(column) => Arc::clone(column),
+        None => new_null_array(field.data_type(), batch.num_rows()),
+    };
+    RecordBatch::try_new(Arc::clone(schema), schema.fields().iter().map(column).collect())
 }

@@ -344,6 +344,50 @@ fn several_files_are_one_table() {
     assert_eq!(error(&["none"]), "none: there is no such file or folder");
 }
 
+#[test]
+fn files_that_lack_columns_of_a_table_lose_none_of_the_others() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("ab.csv", "a,b\n1,x\n");
+    write("abc.csv", "c,a,b\n5,2,y\n");
+    write("c.json", "{\"a\":3,\"c\":6}\n");
+    let (table, nullable) = (Some("a int8, b utf8, c int32, d utf8"), "a int8, b utf8, c int32");
+    let load = |files: &[&str]| read(folder.path(), &[], files, table).unwrap();
+    let outcome = load(&["ab.csv", "abc.csv"]);
+    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), (nullable, "a,b,c\n1,x,\n2,y,5\n"));
+    assert_eq!(outcome.notes, ["column \"c\" is null where files lack it: 1 of 2"]);
+    assert_eq!(load(&["abc.csv", "ab.csv"]).rows, "a,b,c\n2,y,5\n1,x,\n");
+    assert!(load(&["abc.csv", "abc.csv"]).notes.is_empty());
+    // A row of JSON has what it has.
+    assert_eq!(load(&["ab.csv", "c.json"]).rows, "a,b,c,d\n1,x,,\n3,,6,\n");
+
+    let column = |name, values| (name, Arc::new(Int64Array::from(vec![values])) as ArrayRef);
+    let files = [("ab.parquet", vec![column("a", 7)]), ("abc.parquet", vec![column("c", 9), column("a", 8)])];
+    for (name, columns) in files {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let file = fs::File::create(folder.path().join(name)).unwrap();
+        let mut parquet = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        parquet.write(&batch).unwrap();
+        parquet.close().unwrap();
+    }
+    assert_eq!(load(&["ab.parquet", "abc.parquet"]).rows, "a,c\n7,\n8,9\n");
+    assert_eq!(load(&["ab.csv", "abc.parquet"]).rows, "a,b,c\n1,x,\n8,,9\n");
+
+    let error = |options: &[&str], files: &[&str], table| {
+        read(folder.path(), options, files, Some(table)).unwrap_err()
+    };
+    let not_null = "a int8, b utf8, c int32 not null";
+    assert_eq!(error(&[], &["abc.csv", "ab.csv"], not_null), "ab.csv: column \"c\" is missing");
+    assert_eq!(error(&[], &["ab.csv", "abc.csv"], not_null), "ab.csv: column \"c\" is missing");
+    // What is asked for by its name must be there.
+    let columns = ["--columns", "a,c"];
+    assert_eq!(error(&columns, &["ab.csv"], nullable), "ab.csv: column \"c\" is missing");
+    assert_eq!(error(&columns, &["abc.csv", "ab.csv"], nullable), "ab.csv: column \"c\" is missing");
+    assert_eq!(error(&columns, &["ab.parquet"], nullable), "ab.parquet: column \"c\" is missing");
+    let outcome = read(folder.path(), &columns, &["abc.csv"], Some(nullable)).unwrap();
+    assert_eq!(outcome.rows, "a,c\n2,5\n");
+}
+
 fn some_rows() -> RecordBatch {
     let times = TimestampNanosecondArray::from(vec![Some(0), None, Some(1_000_000_000)]);
     RecordBatch::try_from_iter_with_nullable([
