@@ -56,16 +56,22 @@ fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// The bytes of hexadecimal digits, two for each, behind `\\x` or without it, as files have them. `None`: these are none.
+pub(crate) fn of_hex(text: &str) -> Option<Vec<u8>> {
+    // Default: digits alone.
+    let digits = text.strip_prefix("\\x").unwrap_or(text);
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+        pair.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u8::from_str_radix(pair, 16).ok())?
+    };
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
 /// The bytes of a text as PostgreSQL reads one: `\\x` and two digits for each, or characters, where a backslash stands before
 /// another or before three octal digits. `None`: it stands for none.
 pub(crate) fn of_postgres(text: &str) -> Option<Vec<u8>> {
-    if let Some(digits) = text.strip_prefix("\\x") {
-        let pairs = digits.as_bytes().chunks(2);
-        let byte = |pair: &[u8]| {
-            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-            pair.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u8::from_str_radix(pair, 16).ok())?
-        };
-        return pairs.map(byte).collect();
+    if text.starts_with("\\x") {
+        return of_hex(text);
     }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -96,6 +102,17 @@ mod tests {
         assert_eq!(of_postgres("a\\\\b\\000\\377"), Some(vec![b'a', b'\\', b'b', 0, 255]));
         for text in ["\\xA", "\\x+1", "\\", "\\400", "\\n"] {
             assert_eq!(of_postgres(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn digits_stand_for_bytes() {
+        for text in ["00fF", "\\x00ff"] {
+            assert_eq!(of_hex(text), Some(vec![0, 255]), "{text}");
+        }
+        assert_eq!(of_hex(""), Some(vec![]));
+        for text in ["0", "\\x0", "0g", "+1", "é", "\\x00\\xff"] {
+            assert_eq!(of_hex(text), None, "{text}");
         }
     }
 

@@ -54,6 +54,40 @@ async fn what_is_copied_comes_back() {
     assert_eq!(number(&client, "SELECT sum(key) FROM some WHERE s IS NULL").await, 55);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_come_back_as_their_digits() {
+    let root = tempfile::tempdir().unwrap();
+    let client = start(root.path()).await;
+    number(&client, "CREATE TABLE b (k BIGINT, v BYTEA)").await;
+    let rows = "(1, CAST('\\x00\\xff' AS BYTEA)), (2, CAST('12' AS BYTEA)), (3, NULL)";
+    number(&client, &format!("INSERT INTO b VALUES {rows}")).await;
+    assert_eq!(number(&client, "COPY b TO 'b.csv'").await, 3);
+    let written = std::fs::read_to_string(root.path().join("b.csv")).unwrap();
+    assert_eq!(written, "k,v\n1,00ff\n2,3132\n3,\n");
+    std::fs::write(root.path().join("prefixed.csv"), "V,k\n\\x00FF,1\n\\x3132,2\n,3\n").unwrap();
+    for file in ["b.csv", "prefixed.csv"] {
+        number(&client, "CREATE TABLE c (k BIGINT, v BYTEA)").await;
+        assert_eq!(number(&client, &format!("COPY c FROM '{file}'")).await, 3, "{file}");
+        for condition in [
+            "k = 1 AND v = CAST('\\x00\\xff' AS BYTEA)",
+            "k = 2 AND v = CAST('12' AS BYTEA)",
+            "k = 3 AND v IS NULL",
+        ] {
+            let count = format!("SELECT count(*) FROM c WHERE {condition}");
+            assert_eq!(number(&client, &count).await, 1, "{file}: {condition}");
+        }
+        number(&client, "DROP TABLE c").await;
+    }
+    std::fs::write(root.path().join("bad.csv"), "k,v\n1,00\n2,hello\n").unwrap();
+    let error = client.sql("COPY b FROM 'bad.csv'").collect().await.unwrap_err();
+    assert!(
+        error.to_string().contains("line 3 of the file: column \"v\": this stands for no bytes"),
+        "{error}"
+    );
+    // A column that is not asked for may be anything.
+    assert_eq!(number(&client, "COPY b (k) FROM 'bad.csv'").await, 2);
+}
+
 fn files(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(folder)
         .unwrap()

@@ -22,7 +22,7 @@ use super::{
     CopyForm, CopyFormat, Format, columns_of_client, lines::Lines, of_arrow, of_io, parquet_rows::ParquetRows,
 };
 use crate::{
-    bytes::of_postgres,
+    bytes::{of_hex, of_postgres},
     catalog::Input,
     error::{Error, Result},
     limits,
@@ -95,13 +95,8 @@ impl In {
                     false => columns.to_vec(),
                 };
                 let texts = Texts::new(names.len());
-                Ok(Self::Fields(Box::new(Fields::new(
-                    Records::Csv(splitter, None),
-                    Whose::File,
-                    read,
-                    &names,
-                    texts,
-                ))))
+                let fields = Fields::new(Records::Csv(splitter, None), Whose::File, read, &names, texts);
+                Ok(Self::Fields(Box::new(fields.with_bytes_of(table, columns))))
             }
         }
     }
@@ -150,7 +145,7 @@ impl In {
         }
         let texts = Texts::new(names.len()).with_null(&form.null);
         let fields = Fields::new(records, Whose::Client, read, &names, texts);
-        Ok(Self::Fields(Box::new(fields.with_bytes_of(table))))
+        Ok(Self::Fields(Box::new(fields.with_bytes_of(table, columns))))
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -206,10 +201,14 @@ impl Fields {
         Self { records, of, read, schema, texts }
     }
 
-    /// The same, where texts of columns of bytes are read as PostgreSQL reads them.
-    fn with_bytes_of(mut self, table: &Schema) -> Self {
+    /// The same, where texts of columns of bytes that COPY fills are read as bytes: in files their digits, which COPY writes, and
+    /// those of a client as PostgreSQL reads them.
+    fn with_bytes_of(mut self, table: &Schema, columns: &[String]) -> Self {
+        let is_filled = |at: usize| {
+            columns.is_empty() || columns.iter().any(|column| table.find(column).is_ok_and(|own| own == at))
+        };
         let field = |field: &Arc<Field>| {
-            let at = table.find(field.name()).ok();
+            let at = table.find(field.name()).ok().filter(|at| is_filled(*at));
             let is_binary = at.is_some_and(|at| table.fields()[at].logical == Some(Logical::Binary));
             if is_binary {
                 Arc::new(Field::new(field.name(), DataType::Binary, true))
@@ -248,9 +247,13 @@ impl Fields {
     }
 
     fn bytes(&self, texts: &ArrayRef, lines: &[u64], name: &str) -> Result<ArrayRef> {
+        let bytes_of: fn(&str) -> Option<Vec<u8>> = match self.of {
+            Whose::File => of_hex,
+            Whose::Client => of_postgres,
+        };
         let mut read = BinaryBuilder::new();
         for (text, line) in texts.as_string::<i32>().iter().zip(lines) {
-            match text.map(of_postgres) {
+            match text.map(bytes_of) {
                 None => read.append_null(),
                 Some(Some(bytes)) => read.append_value(bytes),
                 Some(None) => {
