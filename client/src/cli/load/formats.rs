@@ -8,6 +8,10 @@ use crate::{
     text::{Time, parse_date, parse_time},
 };
 
+/// The first year that is meant by its last two digits, in POSIX: 1969, so that the last one is 2068.
+const FIRST_OF_TWO_DIGITS: i32 = 69;
+const ITS_CENTURY: i64 = 19;
+
 /// A form of dates or of timestamps, in the words of strftime.
 #[derive(Clone, Debug)]
 pub struct Format {
@@ -20,6 +24,10 @@ impl Format {
     pub(super) fn new(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no format like %d.%m.%Y or \"%m/%d/%Y %H:%M:%S\"");
         let items = StrftimeItems::new(text).parse_to_owned().map_err(|_| wrong())?;
+        // What it parses is dropped: 10:00 EST would be 10:00 of UTC.
+        if items.iter().any(|item| matches!(item, Item::Fixed(Fixed::TimezoneName))) {
+            return Err(format!("{text:?}: names of time zones (%Z) are not read; %z and %:z read offsets"));
+        }
         let has_time = items.iter().any(|item| match item {
             Item::Numeric(numeric, _) => matches!(
                 numeric,
@@ -46,6 +54,13 @@ impl Format {
     fn parse(&self, text: &str) -> Option<Parsed> {
         let mut parsed = Parsed::new();
         parse(&mut parsed, text, self.items.iter()).ok()?;
+        // Chrono's first one is 1970.
+        if parsed.year_mod_100() == Some(FIRST_OF_TWO_DIGITS)
+            && parsed.year().is_none()
+            && parsed.year_div_100().is_none()
+        {
+            parsed.set_year_div_100(ITS_CENTURY).ok()?;
+        }
         Some(parsed)
     }
 }
@@ -133,6 +148,41 @@ mod tests {
         let iso = Formats::default().timestamp("2013-07-04").unwrap();
         assert_eq!(Timestamp(iso.micros).to_string(), "2013-07-04T00:00:00Z");
         assert_eq!(formats(&["%d.%m.%Y"]).timestamp("1970-01-01 00:00:01").unwrap().micros, 1_000_000);
+    }
+
+    #[test]
+    fn names_of_zones_are_refused_and_offsets_are_read() {
+        for text in ["%Y-%m-%d %H:%M:%S %Z", "%Z"] {
+            let error = Format::new(text).unwrap_err();
+            assert!(
+                error.ends_with("names of time zones (%Z) are not read; %z and %:z read offsets"),
+                "{error}"
+            );
+        }
+        let forms = formats(&["%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %:z"]);
+        let time = |text: &str| forms.timestamp(text).map(|t| Timestamp(t.micros).to_string());
+        for zone in ["-0500", "-05:00"] {
+            let text = format!("2020-01-01 10:00:00 {zone}");
+            assert_eq!(time(&text).as_deref(), Some("2020-01-01T15:00:00Z"), "{text}");
+        }
+    }
+
+    #[test]
+    fn years_of_two_digits_are_those_of_posix() {
+        let forms = formats(&["%d.%m.%y", "%d.%m.%C%y", "%d.%m.%y %H:%M"]);
+        let date = |text: &str| forms.date(text).map(|days| Date(days).to_string());
+        for (text, expected) in [
+            ("01.02.68", "2068-02-01"),
+            ("01.02.69", "1969-02-01"),
+            ("01.02.70", "1970-02-01"),
+            ("01.02.99", "1999-02-01"),
+            ("01.02.00", "2000-02-01"),
+            ("01.02.2069", "2069-02-01"),
+        ] {
+            assert_eq!(date(text).as_deref(), Some(expected), "{text}");
+        }
+        let time = forms.timestamp("31.12.69 23:00").unwrap();
+        assert_eq!(Timestamp(time.micros).to_string(), "1969-12-31T23:00:00Z");
     }
 
     #[test]

@@ -143,7 +143,8 @@ pub struct LoadArgs {
     #[arg(long)]
     pub no_header: bool,
 
-    /// How dates or timestamps are written, in the words of strftime: %d.%m.%Y, "%m/%d/%Y %H:%M"; once for each form
+    /// How dates or timestamps are written, in the words of strftime: %d.%m.%Y, "%m/%d/%Y %H:%M"; once for each form. %z reads
+    /// an offset, names of zones are not read, and %y is from 1969 to 2068
     #[arg(long, value_name = "FORMAT", value_parser = Format::new)]
     pub date_format: Vec<Format>,
 
