@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, cast::AsArray as _, new_null_array};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use basalt_core::{
     error::ErrorKind,
     logical::{self, Logical as Held},
@@ -214,6 +214,11 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             &wanted,
         );
     }
+    if let (DataType::Timestamp(..) | DataType::Time64(_), Some(micros)) =
+        (&wanted, basalt_nested::nanos_to_micros(column))
+    {
+        return as_type(&micros, field);
+    }
     // Timestamps are written as CAST writes them.
     if is_text(&wanted) && functions::is_written(given) {
         let texts = functions::texts(column).map_err(|error| mismatch(field, &error.to_string()))?;
@@ -223,6 +228,10 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         DataType::Decimal128(..) | DataType::Decimal256(..) if wanted.is_floating() => {
             // Default: they are decimals that are to be floats.
             nearest::floats(column, &wanted).unwrap_or_else(|| Arc::clone(column))
+        }
+        // A date of milliseconds may have a time of day, and be before 1970: its day is the one in which it is.
+        DataType::Date64 if wanted == DataType::Date32 => {
+            cast(&cast(column, &DataType::Timestamp(TimeUnit::Millisecond, None))?, &wanted)?
         }
         // A time without a zone is one of UTC.
         DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {
@@ -238,4 +247,31 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         }
     }
     Ok(nan::of_array(cast_column))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{
+        Date64Array, TimestampNanosecondArray,
+        types::{Date32Type, TimestampMicrosecondType},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_is_finer_than_a_column_is_cut_towards_the_past() {
+        let at = Field::new("at", Logical::Timestamp, true);
+        let times = TimestampNanosecondArray::from(vec![Some(-1), None, Some(-1000), Some(1999)]);
+        for times in [times.clone(), times.clone().with_timezone("UTC"), times.with_timezone("+02:00")] {
+            let times: ArrayRef = Arc::new(times);
+            let made = typed(&times, &at).unwrap();
+            assert_eq!(*made.data_type(), at.to_arrow_type());
+            let expected = [Some(-1_i64), None, Some(-1), Some(1)];
+            assert!(made.as_primitive::<TimestampMicrosecondType>().iter().eq(expected), "{made:?}");
+        }
+        let day = Field::new("day", Logical::Date32, true);
+        let dates: ArrayRef = Arc::new(Date64Array::from(vec![-1, -86_400_000, 0, 86_399_999]));
+        let made = typed(&dates, &day).unwrap();
+        assert_eq!(made.as_primitive::<Date32Type>().values().to_vec(), [-1, -1, 0, 0]);
+    }
 }

@@ -26,8 +26,10 @@ pub mod guess;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod texts;
+mod times;
 
 pub use texts::{Misfit, Texts, all_with_seconds, says_infinity, with_seconds};
+pub use times::nanos_to_micros;
 
 use std::sync::Arc;
 

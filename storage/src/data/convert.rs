@@ -50,6 +50,8 @@ fn to_type(column: &ArrayRef, data_type: DataType) -> Result<ArrayRef, String> {
     if data_type != DataType::Timestamp {
         return cast_with_options(column, &target, &exactly).map_err(|e| e.to_string());
     }
+    // Default: they are no nanoseconds.
+    let column = &basalt_nested::nanos_to_micros(column).unwrap_or_else(|| Arc::clone(column));
     // In a zone or in none, the numbers count from 1970 in UTC.
     let zone = match column.data_type() {
         Arrow::Timestamp(_, zone) => zone.clone(),
@@ -92,4 +94,23 @@ fn may_be_read(file: &Arrow, table: DataType) -> bool {
 /// What integers of up to 32 bits may be widened to.
 fn of_integer(table: DataType) -> bool {
     matches!(table, DataType::Float64 | DataType::Decimal { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::TimestampNanosecondArray;
+
+    use super::*;
+
+    #[test]
+    fn nanoseconds_of_other_writers_are_cut_towards_the_past() {
+        let field = Field::new("at", DataType::Timestamp, true);
+        let times = TimestampNanosecondArray::from(vec![Some(-1), None, Some(-1000), Some(1999)]);
+        for times in [times.clone(), times.with_timezone("UTC")] {
+            let made = to_table(&(Arc::new(times) as ArrayRef), &field).unwrap();
+            assert_eq!(*made.data_type(), field.to_arrow_type());
+            let made = made.as_primitive::<TimestampMicrosecondType>();
+            assert!(made.iter().eq([Some(-1_i64), None, Some(-1), Some(1)]), "{made:?}");
+        }
+    }
 }
