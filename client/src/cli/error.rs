@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::style::Style;
+use super::{grid, style::Style};
 use crate::{
     error::{Error, ServerError},
     sql::{SUPPORTED, SqlError, excerpt},
@@ -100,7 +100,12 @@ impl CliError {
     }
 
     pub(crate) fn print(&self) {
-        eprintln!("{} {}", Style::of(&io::stderr()).red("error:"), self.report());
+        eprintln!("{} {}", Style::of(&io::stderr()).red("error:"), self.shown());
+    }
+
+    /// The report for a terminal, which nothing steers that a message has from the data.
+    fn shown(&self) -> String {
+        grid::escape_lines(&self.report())
     }
 }
 
@@ -200,6 +205,13 @@ mod tests {
             "no column \"b\" (line 2, column 6) (COLUMN_NOT_FOUND)\n  FROM b\n       ^\n  \
              hint: `basalt describe TABLE` lists the columns"
         );
+
+        let message = "cannot cast string '\u{1b}[2J' to value of Int64 type".to_owned();
+        let (code, reason) = (Code::InvalidArgument, ErrorReason::TypeMismatch);
+        let places = Vec::new();
+        let error = ServerError { code, reason, message, places, retry_delay: None };
+        let shown = CliError::Client(Error::Server(Box::new(error))).shown();
+        assert!(shown.starts_with("cannot cast string '\\u{1b}[2J' to value of Int64 type ("), "{shown}");
 
         let sql = "SELECT a FROM t JOIN u ON true".to_owned();
         let error = crate::sql::parse_select(&sql).unwrap_err();

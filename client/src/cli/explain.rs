@@ -10,7 +10,7 @@ use clap::Args;
 use super::{
     CliError, ConnectArgs,
     answer::{self, Asked, OutputFormat, Target},
-    grid::Grid,
+    grid::{self, Grid},
     human, output, print, query,
     sets::SetArgs,
     style::Style,
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
     request.version = query::one_version(request.version, args.version)?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let plan = query.explain(args.analyze).await?;
-    print(&format!("{}\n", plan.text.trim_end()))?;
+    print(&format!("{}\n", grid::escape_lines(plan.text.trim_end())))?;
     // Without `analyze` the text has it all.
     if args.analyze && !plan.sips.is_empty() {
         print(&format!("\n{}", sets(&plan.sips)))?;

@@ -300,6 +300,12 @@ pub(crate) fn escape(cell: &str) -> String {
     out
 }
 
+/// The same of each line of a text, whose tabs stay: marks below a line stand where they do with them.
+pub(crate) fn escape_lines(text: &str) -> String {
+    let escaped = |line: &str| line.split('\t').map(escape).collect::<Vec<_>>().join("\t");
+    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use unicode_width::UnicodeWidthStr;
@@ -366,6 +372,14 @@ mod tests {
             grid.render(),
             "  name           xxxxxxxxxxxxx\n                 xxxxxxx\n  a long header  1111111111111\n                 111111111111\n"
         );
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_shown() {
+        let text = "'a\u{1b}[31mred\u{1b}[0m' is no\tbigint\n  \u{9b}2J\r\n\r x";
+        let shown = "'a\\u{1b}[31mred\\u{1b}[0m' is no\tbigint\n  \\u{9b}2J\n\\r x";
+        assert_eq!(escape_lines(text), shown);
+        assert_eq!(escape_lines("as it is\n  é"), "as it is\n  é");
     }
 
     #[test]

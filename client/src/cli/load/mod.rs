@@ -42,7 +42,7 @@ use self::{
     rows::Told,
     source::{InputFile, Job, Read},
 };
-use super::{CliError, ConnectArgs, human, print, retention};
+use super::{CliError, ConnectArgs, grid, human, print, retention};
 use crate::{
     cli::interrupt::interrupted,
     client::Client,
@@ -434,6 +434,7 @@ impl Load<'_> {
             let Some(delay) = self.client.options().retry.delay(&error, tries) else {
                 return Err(error.into());
             };
+            let error = grid::escape_lines(&error.to_string());
             eprintln!("{error}: trying again in {}", human::duration(delay));
             tokio::time::sleep(delay).await;
         }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{rows::Told, source::Job};
 use crate::{
-    cli::{human, style::Style},
+    cli::{grid, human, style::Style},
     table::TableDetails,
 };
 
@@ -62,7 +62,7 @@ pub(super) fn report(told: &Told, job: &Job) {
     let style = Style::of(&std::io::stderr());
     eprintln!("{} {} left out", style.bold("warning:"), human::plural(bad.len() as u64, "bad row"));
     for row in bad.iter().take(SHOWN_BAD_ROWS) {
-        eprintln!("  {row}");
+        eprintln!("  {}", grid::escape(row));
     }
     if bad.len() > SHOWN_BAD_ROWS {
         eprintln!("  and {} more", human::count((bad.len() - SHOWN_BAD_ROWS) as u64));
