@@ -6,6 +6,7 @@
 mod columns;
 mod csv;
 mod depth;
+mod keys;
 mod messages;
 mod parquet_file;
 mod values;
@@ -371,7 +372,7 @@ impl Lines {
             .with_strict_mode(true)
             .with_batch_size(batch_rows(fields.len()));
         let decoder = builder.build_decoder().map_err(unread)?;
-        let (rest, depth) = (Vec::new(), Depth::default());
+        let (rest, depth) = (Vec::new(), Depth::new(&fields));
         Ok(Self { decoder, fields, rest, pending: 0, before: 0, depth })
     }
 

@@ -217,6 +217,38 @@ fn json_nests_no_deeper_than_it_is_read() {
 }
 
 #[test]
+fn a_key_of_json_stands_once_in_a_row() {
+    let once = [
+        "{\"i\": 1, \"t\": \"i\"}\n{\"t\": \"\\\",\\\"i\", \"i\": 2}\n",
+        "{\"t\":\"a\"}{\"t\":\"b\"}\n",
+        "{\n\"i\"\n:\n1,\n\"t\" : \"t,\"}\n",
+    ];
+    for body in once {
+        for piece in 1..body.len() {
+            read("application/jsonl", body.as_bytes(), piece).unwrap();
+        }
+    }
+    let t = "row 2, column \"t\": its key stands twice";
+    for (body, expected) in [
+        ("{\"t\":\"a\"}\n{\"t\":\"a\",\"t\":\"b\"}\n", t),
+        ("{\"t\":\"a\"}{\"t\":\"a\", \"i\": 1 , \"t\":\"a\"}", t),
+        ("{\"t\":\"a\"}\n{\"\\u0074\":\"a\",\n\"t\":null}\n", t),
+        ("{\"t\":\"\",\"i\":1,\"i\":null}", "row 1, column \"i\": its key stands twice"),
+    ] {
+        for piece in 1..=body.len() {
+            let error = read("application/jsonl", body.as_bytes(), piece).unwrap_err();
+            assert_eq!((error.reason(), error.message()), ("INVALID_BATCH", expected), "{body} {piece}");
+        }
+    }
+    // What is no column is told as before, however long it is.
+    let long = format!("{{\"t\":\"\",\"{}\":1}}", "i".repeat(1000));
+    for piece in [1, 7, 2000] {
+        let error = read("application/jsonl", long.as_bytes(), piece).unwrap_err();
+        assert!(error.message().contains("iii"), "{error:?}");
+    }
+}
+
+#[test]
 fn keys_of_json_are_found_whatever_their_order() {
     let keys: Vec<String> = (0..1000).map(|i| format!("\"c{i}\": {i}")).collect();
     let backwards: Vec<String> = keys.iter().rev().cloned().collect();
