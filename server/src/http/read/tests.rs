@@ -169,6 +169,22 @@ fn what_is_no_value_of_its_column_is_an_error() {
     }
 }
 
+/// As CAST and `basalt load` do.
+#[test]
+fn what_is_finer_than_a_microsecond_is_cut_towards_the_past() {
+    let times = ["2020-01-01T00:00:00.1234567Z", "1969-12-31T23:59:59.9999991Z"];
+    let json = times.map(|time| format!("{{\"t\":\"\",\"s\":\"{time}\"}}\n")).concat();
+    let csv = format!("s,t\n{},\n{},\n", times[0], times[1]);
+    for (media_type, body, column) in [("application/jsonl", json, 3), ("text/csv", csv, 0)] {
+        let (_, rows) = read(media_type, body.as_bytes(), 1 << 20).unwrap();
+        assert_eq!(
+            shown(&rows, column),
+            ["2020-01-01T00:00:00.123456Z", "1969-12-31T23:59:59.999999Z"],
+            "{media_type}"
+        );
+    }
+}
+
 /// A quote within a value is a part of it, wherever lines end.
 #[test]
 fn quotes_that_begin_no_value_are_text() {
