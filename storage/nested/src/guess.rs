@@ -21,6 +21,10 @@ pub trait Rules {
     fn is_timestamp(&self, text: &str) -> bool;
     /// Whether a text is a time of day.
     fn is_time(&self, text: &str) -> bool;
+    /// Whether a number is rather a date or a timestamp, for somebody has said that these are written so.
+    fn is_said(&self, _number: &str) -> bool {
+        false
+    }
 }
 
 /// What a column can still be.
@@ -41,6 +45,8 @@ pub struct Guess {
     in_quotes: bool,
     bool: bool,
     number: bool,
+    /// Every number is a date or a timestamp, as is said.
+    said: bool,
     /// A number was seen that is finite.
     finite: bool,
     /// A number with a point or an exponent was seen, or one that is not finite.
@@ -73,6 +79,7 @@ impl Default for Guess {
             in_quotes: false,
             bool: true,
             number: true,
+            said: true,
             finite: false,
             fraction: false,
             inexact: false,
@@ -136,7 +143,7 @@ impl Guess {
             Kind::Text | Kind::Csv | Kind::Quoted | Kind::Bare => {}
         }
         self.seen = true;
-        let Self { bool, number, date, timestamp, time, values, .. } = *self;
+        let Self { bool, number, said, date, timestamp, time, values, .. } = *self;
         // A string is no number, whatever it says.
         if matches!(kind, Kind::Text) {
             (self.bool, self.number) = (false, false);
@@ -146,7 +153,7 @@ impl Guess {
         }
         self.values += 1;
         self.narrow(cell, rules);
-        let was = Self { bool, number, date, timestamp, time, ..*self };
+        let was = Self { bool, number, said, date, timestamp, time, ..*self };
         (!self.has_type() && values >= MANY).then(|| (values, was.data_type()))
     }
 
@@ -167,6 +174,7 @@ impl Guess {
         self.timestamp = self.timestamp && rules.is_timestamp(text);
         self.time = self.time && rules.is_time(text);
         if self.number {
+            self.said = self.said && rules.is_said(text);
             match number(text) {
                 Some(Number::Int(n)) => {
                     self.finite = true;
@@ -207,6 +215,8 @@ impl Guess {
         let fits = |min: i128, max: i128| min <= self.min && self.max <= max;
         match self {
             Self { bool: true, .. } => DataType::Boolean,
+            Self { number: true, said: true, date: true, .. } => DataType::Date32,
+            Self { number: true, said: true, timestamp: true, .. } => timestamp(),
             // `NaN` and `inf` alone are rather words.
             Self { number: true, finite: false, .. } => DataType::Utf8,
             Self { number: true, fraction: true, inexact: false, .. }
@@ -222,7 +232,7 @@ impl Guess {
             Self { number: true, .. } if fits(0, u64::MAX.into()) => DataType::UInt64,
             Self { number: true, .. } => self.decimal().unwrap_or(DataType::Utf8),
             Self { date: true, .. } => DataType::Date32,
-            Self { timestamp: true, .. } => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Self { timestamp: true, .. } => timestamp(),
             Self { time: true, .. } => DataType::Time64(TimeUnit::Microsecond),
             _ => DataType::Utf8,
         }
@@ -236,6 +246,10 @@ impl Guess {
         let fits = whole + self.scale <= usize::from(MAX_DECIMAL_DIGITS);
         fits.then_some(DataType::Decimal128(MAX_DECIMAL_DIGITS, scale))
     }
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
 /// Whether no float is written so: neither in its fewest digits, nor in as many as these.

@@ -332,6 +332,25 @@ fn dates_in_other_forms() {
         "d\n13/01/2013\n",
         "f.csv:2:d: \"13/01/2013\" is not a date32 as --date-format says",
     );
+    // A form of digits alone comes before numbers, where every value has it.
+    let rows = "k,d,t\n20240230,20240229,20240229235959\n20240101,20231231,\n";
+    check(
+        &["--date-format", "%Y%m%d", "--date-format", "%Y%m%d%H%M%S"],
+        rows,
+        "k int32 not null, d date32 not null, t timestamp",
+        "k,d,t\n20240230,2024-02-29,2024-02-29T23:59:59Z\n20240101,2023-12-31,\n",
+    );
+    check(&[], rows, "k int32 not null, d int32 not null, t int64", rows);
+    let outcome = read_csv(&["--date-format", "%s"], "k,at\n1,1700000000\n", None).unwrap();
+    assert_eq!(outcome.schema, "k int32 not null, at int32 not null");
+    assert_eq!(
+        outcome.notes,
+        [
+            "no column is found to have dates or timestamps as --date-format says (--schema says which one has)"
+        ]
+    );
+    let schema = ["--date-format", "%s", "--schema", "k int32, at timestamp"];
+    check(&schema, "k,at\n1,1700000000\n", "k int32, at timestamp", "k,at\n1,2023-11-14T22:13:20Z\n");
     let outcome = read_csv(&[], "t\n2013-07-04T10:00:00.123456789Z\n2013-07-04 10:00:00\n", None).unwrap();
     assert_eq!(outcome.rows, "t\n2013-07-04T10:00:00.123456Z\n2013-07-04T10:00:00Z\n");
     assert_eq!(outcome.notes, ["t cut: 1"]);

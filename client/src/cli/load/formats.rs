@@ -1,5 +1,7 @@
 //! Dates and times as the files write them: ISO 8601, or as `--date-format` says.
 
+use std::fmt::Write as _;
+
 use arrow_schema::DataType;
 use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
 
@@ -63,6 +65,29 @@ impl Format {
         }
         Some(parsed)
     }
+
+    /// Whether a text is a date or a timestamp as this form writes it, to the letter.
+    fn is_of(&self, text: &str) -> bool {
+        let Some(parsed) = self.parse(text) else { return false };
+        let (items, mut written) = (self.items.iter(), String::new());
+        // What is asked for that is not there, such as a zone, is an error.
+        let done = match self.has_time {
+            true => match parsed.to_naive_datetime_with_offset(0) {
+                Ok(moment) => write!(written, "{}", moment.format_with_items(items)),
+                Err(_) => return false,
+            },
+            false => match parsed.to_naive_date() {
+                Ok(date) => write!(written, "{}", date.format_with_items(items)),
+                Err(_) => return false,
+            },
+        };
+        done.is_ok() && written == text
+    }
+
+    /// Whether any number is a time in this form: seconds since 1970.
+    fn counts(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Numeric(Numeric::Timestamp, _)))
+    }
 }
 
 /// The forms of dates and of timestamps. What is said of one takes the place of ISO 8601 for it, so that no text has
@@ -82,6 +107,12 @@ impl Formats {
     /// Whether values of a type are read as said, and not as ISO 8601 has them.
     pub(super) fn replace(&self, data_type: &DataType) -> bool {
         !self.dates.is_empty() || (*data_type != DataType::Date32 && !self.times.is_empty())
+    }
+
+    /// Whether a text that could be a number is a date or a timestamp in one of the forms, to the letter: `20240101` is one as
+    /// `%Y%m%d`, and `2024111` rather a number. So is every number beside `%s`, for all would be times.
+    pub(super) fn is_said(&self, text: &str) -> bool {
+        self.dates.iter().chain(&self.times).any(|format| !format.counts() && format.is_of(text))
     }
 
     /// A date as days since 1970-01-01.
@@ -183,6 +214,19 @@ mod tests {
         }
         let time = forms.timestamp("31.12.69 23:00").unwrap();
         assert_eq!(Timestamp(time.micros).to_string(), "1969-12-31T23:00:00Z");
+    }
+
+    #[test]
+    fn numbers_are_dates_to_the_letter() {
+        let forms = formats(&["%Y%m%d", "%Y%m%d%H%M%S", "%y%m%d", "%s", "%Y%m%d%H%M%z"]);
+        for text in ["20240229", "20240229235959", "240229", "690101"] {
+            assert!(forms.is_said(text), "{text}");
+        }
+        for text in ["2024111", "20240230", "1700000000", "5", "-20240229", "2024.0", "202402292359+0000", ""]
+        {
+            assert!(!forms.is_said(text), "{text}");
+        }
+        assert!(!Formats::default().is_said("20240229"));
     }
 
     #[test]

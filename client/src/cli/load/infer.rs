@@ -14,7 +14,7 @@ use super::{
 use crate::{
     cli::{CliError, human},
     text::parse_time_of_day,
-    types::type_name,
+    types::{timestamp_type, type_name},
 };
 
 /// Rows between two reports of the progress.
@@ -123,6 +123,15 @@ pub(super) fn columns(
         }
     }
     found.is_empty = all.rows == 0;
+    let is_timed = |field: &Field| matches!(field.data_type(), DataType::Date32 | DataType::Timestamp(..));
+    if options.formats.replace(&timestamp_type())
+        && options.columns.is_none()
+        && !found.is_empty
+        && !found.fields.iter().any(is_timed)
+    {
+        let message = "no column is found to have dates or timestamps as --date-format says (--schema says which one has)";
+        found.notes.push(message.to_owned());
+    }
     Ok(found)
 }
 
@@ -172,6 +181,10 @@ impl Rules for Options {
 
     fn is_time(&self, text: &str) -> bool {
         parse_time_of_day(text).is_some()
+    }
+
+    fn is_said(&self, number: &str) -> bool {
+        self.formats.is_said(number)
     }
 }
 
