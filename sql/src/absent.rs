@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::{
     common::{JoinType, Result},
-    logical_expr::{LogicalPlan, LogicalPlanBuilder, Subquery},
+    logical_expr::{LogicalPlan, LogicalPlanBuilder, Subquery, lit},
 };
 
 /// Has the value of a subquery be one that may be NULL, where it may; the answer: whether it was taken for none. A correlated
@@ -18,7 +18,7 @@ pub(crate) fn may_be_null(subquery: &mut Subquery) -> Result<bool> {
     }
     // A function of the value would be computed from a literal, and be one.
     let one = LogicalPlanBuilder::empty(true);
-    let plan = one.join_on(LogicalPlan::clone(plan), JoinType::Left, None)?.build()?;
+    let plan = one.join_on(LogicalPlan::clone(plan), JoinType::Left, [lit(true)])?.build()?;
     subquery.subquery = Arc::new(plan);
     Ok(true)
 }

@@ -12,7 +12,7 @@ use datafusion::{
 
 use crate::{
     derived::Derived,
-    fuse::{below, scan_of, table_of},
+    fuse::{below, table_of},
 };
 
 /// The rule: behind what makes such joins conditions, before what takes groups.

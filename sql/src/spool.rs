@@ -48,7 +48,13 @@ pub(crate) fn spooled(
     let fields = plan.schema().fields().iter().enumerate();
     let fields = fields.map(|(at, field)| Field::clone(field).with_name(own_name(at)));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let spool = Spool { plan, schema, read: Mutex::default(), planned: OnceCell::new() };
+    let spool = Spool {
+        name: name.table().to_owned(),
+        plan,
+        schema,
+        read: Mutex::default(),
+        planned: OnceCell::new(),
+    };
     let scan = TableScanBuilder::new(name.clone(), provider_as_source(Arc::new(spool))).build()?;
     let columns = columns.into_iter().enumerate().map(|(at, column)| {
         let own = Expr::Column(Column::new(Some(name.clone()), own_name(at)));
@@ -128,6 +134,7 @@ fn provider(plan: &LogicalPlan) -> Option<(&TableScan, &dyn TableProvider)> {
 /// What stands for the rows of a plan in another plan.
 #[derive(Debug)]
 struct Spool {
+    name: String,
     plan: LogicalPlan,
     schema: SchemaRef,
     /// The columns that are read, wherever that is; `None`: nobody has told, and all may be.
@@ -205,7 +212,7 @@ impl Spool {
         if types(&given) != types(&self.schema.project(&columns)?) {
             return internal_err!("a spool of {} has rows of {given}", self.schema);
         }
-        Ok(Planned { input, columns, made: Arc::default() })
+        Ok(Planned { input, columns, made: Arc::new(Made::new(self.name.clone())) })
     }
 }
 

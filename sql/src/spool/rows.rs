@@ -34,14 +34,17 @@ use futures_util::{
 };
 
 /// The rows, once somebody asks for them. Each who waits drives what makes them, so that nobody waits for one who does not.
-#[derive(Default)]
-pub(super) struct Made(Mutex<Option<Making>>);
+pub(super) struct Made {
+    /// Tells it from others of the plan.
+    name: String,
+    rows: Mutex<Option<Making>>,
+}
 
 type Making = Shared<BoxFuture<'static, std::result::Result<Arc<Held>, Arc<DataFusionError>>>>;
 
 impl fmt::Debug for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Made").finish_non_exhaustive()
+        f.debug_struct("Made").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -52,8 +55,12 @@ struct Held {
 }
 
 impl Made {
+    pub(super) fn new(name: String) -> Self {
+        Self { name, rows: Mutex::default() }
+    }
+
     fn by(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Making {
-        let mut making = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut making = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = making.get_or_insert_with(|| {
             let (input, context) = (Arc::clone(input), Arc::clone(context));
             held(input, context).map(|held| held.map(Arc::new).map_err(Arc::new)).boxed().shared()
@@ -103,8 +110,7 @@ impl SpoolExec {
 
 impl DisplayAs for SpoolExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Which of a plan's spools are one is told by where it lies.
-        write!(f, "BasaltSpool: {:?}, columns={:?}", Arc::as_ptr(&self.made), self.columns)
+        write!(f, "BasaltSpool: {}, columns={:?}", self.made.name, self.columns)
     }
 }
 
