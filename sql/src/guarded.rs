@@ -13,17 +13,21 @@ use datafusion::{
     },
     optimizer::{
         ApplyOrder, OptimizerConfig, OptimizerRule, eliminate_cross_join::EliminateCrossJoin,
-        push_down_filter::PushDownFilter,
+        push_down_filter::PushDownFilter, simplify_expressions::SimplifyExpressions,
     },
 };
 
-/// A rule that is left out where it may not be applied.
+use crate::in_lists;
+
+/// A rule that is left out where it may not be applied, or sees less than there is.
 #[derive(Debug)]
 enum Guarded {
     /// A condition without columns is put below an aggregate of all rows, which gives a row of none.
     PushDown(PushDownFilter),
     /// Joins by IS NOT DISTINCT FROM become joins by `=` beside others.
     CrossJoins(EliminateCrossJoin),
+    /// Two lists of IN become one, whatever their values are.
+    Simplify(SimplifyExpressions),
 }
 
 /// DataFusion's rules, with guards before those that need one.
@@ -31,6 +35,7 @@ pub(crate) fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn Opt
     match rule.name() {
         "push_down_filter" => Arc::new(Guarded::PushDown(PushDownFilter::new())),
         "eliminate_cross_join" => Arc::new(Guarded::CrossJoins(EliminateCrossJoin::new())),
+        "simplify_expressions" => Arc::new(Guarded::Simplify(SimplifyExpressions::new())),
         _ => rule,
     }
 }
@@ -40,6 +45,7 @@ impl OptimizerRule for Guarded {
         match self {
             Self::PushDown(rule) => rule.name(),
             Self::CrossJoins(rule) => rule.name(),
+            Self::Simplify(rule) => rule.name(),
         }
     }
 
@@ -47,6 +53,7 @@ impl OptimizerRule for Guarded {
         match self {
             Self::PushDown(rule) => rule.apply_order(),
             Self::CrossJoins(rule) => rule.apply_order(),
+            Self::Simplify(rule) => rule.apply_order(),
         }
     }
 
@@ -63,6 +70,7 @@ impl OptimizerRule for Guarded {
                 true => Ok(Transformed::no(plan)),
                 false => rule.rewrite(plan, config),
             },
+            Self::Simplify(rule) => in_lists::kept_apart(plan, |plan| rule.rewrite(plan, config)),
         }
     }
 }

@@ -48,6 +48,7 @@ mod given;
 mod guarded;
 mod headings;
 mod hops;
+mod in_lists;
 mod interruptible;
 mod interval;
 mod joined;

@@ -192,6 +192,11 @@ async fn conditions_go_to_the_engine() {
         ("day >= '2011-01-27'", "day >= 2011-01-27"),
         ("delay IS NOT NULL AND distance BETWEEN 100 AND 300", "delay IS NOT NULL"),
         ("delay < distance", "delay < distance"),
+        // Of several lists each one.
+        ("delay IN (10, 20, 30, 40) AND delay IN (20, 30, 50, 60)", "delay IN (10, 20, 30, 40)"),
+        ("delay IN (10, 20, 30, 40) AND delay IN (20, 30, 50, 60)", "delay IN (20, 30, 50, 60)"),
+        ("delay IN (1, 2, 3, 4) AND delay IN (5, 6, 7, 8) OR delay IN (9, 10, 11, 12)", "IN (9, 10, 11, 12)"),
+        ("delay IN (1, 2) OR delay IN (3, 4)", "delay IN (1, 2, 3, 4)"),
     ] {
         let plan =
             explain(&engine, &tables, &format!("SELECT distance FROM flights WHERE {condition}")).await;
