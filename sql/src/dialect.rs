@@ -18,7 +18,7 @@ mod selects;
 mod shared;
 pub(crate) mod signs;
 mod templates;
-mod using;
+pub(crate) mod using;
 mod weight;
 mod windows;
 mod within;

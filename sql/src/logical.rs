@@ -47,8 +47,10 @@ async fn as_written(session: &SessionState, mut statement: Statement) -> Result<
     for _ in 0..limits::ALIASES {
         let Err(error) = &planned else { break };
         let place = missing_column(error).map(|(line, column)| Location::new(line, column));
-        let is_alias = place.is_some_and(|place| dialect::aliases::resolve(&mut statement, place));
-        if !is_alias && !is_outer(&mut statement, error) {
+        let is_known = place.is_some_and(|place| {
+            dialect::aliases::resolve(&mut statement, place) || dialect::using::resolve(&mut statement, place)
+        });
+        if !is_known && !is_outer(&mut statement, error) {
             break;
         }
         planned = of(statement.clone()).await;

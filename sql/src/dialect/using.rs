@@ -1,13 +1,19 @@
 //! RIGHT, FULL and ASOF JOIN with USING: a column that is joined by is that of the side that is there, and the last one of an
 //! ASOF JOIN is an inequality. The planner would take that of the left side, and what is equal, so that such joins, and those
-//! beside them, are joins by ON here; so are several joins by one column. And columns of other joins with USING, where a query
-//! around may have some of their names.
+//! beside them, are joins by ON here; so are several joins by one column. And columns of other joins with USING, where the planner
+//! takes their names for those of two tables, and where a query around may have some of their names.
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    self, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Select,
-    SelectItem, TableFactor, VisitMut as _, VisitorMut,
+use datafusion::sql::{
+    parser::Statement,
+    sqlparser::{
+        ast::{
+            self, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind,
+            Select, SelectItem, TableFactor, TableWithJoins, VisitMut as _, VisitorMut,
+        },
+        tokenizer::Location,
+    },
 };
 
 use super::exprs::parsed;
@@ -163,6 +169,8 @@ fn joined(left: &Expr, right: &Expr, side: Side) -> Result<Expr> {
 struct Names<'a> {
     merged: &'a [Merged],
     depth: usize,
+    /// The parameters of lambdas around, which are called as they are.
+    parameters: Vec<Vec<Ident>>,
 }
 
 impl VisitorMut for Names<'_> {
@@ -178,9 +186,20 @@ impl VisitorMut for Names<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(lambda) = expr {
+            self.parameters.push(lambda.params.iter().map(|parameter| parameter.name.clone()).collect());
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(_) = expr {
+            self.parameters.pop();
+        }
         if self.depth == 0
             && let Expr::Identifier(name) = expr
+            && !self.parameters.iter().flatten().any(|parameter| is_named(parameter, name))
             && let Some(merged) = self.merged.iter().find(|merged| is_named(&merged.name, name))
         {
             *expr = Expr::Nested(Box::new(merged.value.clone()));
@@ -189,9 +208,143 @@ impl VisitorMut for Names<'_> {
     }
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    fn of(merged: &'a [Merged]) -> Self {
+        Self { merged, depth: 0, parameters: Vec::new() }
+    }
+
     fn replace(&mut self, expr: &mut Expr) {
         let _ = expr.visit(self);
+    }
+}
+
+/// A column that a join is by, and the numbers of its table in FROM and of the join behind that.
+struct Known {
+    table: usize,
+    join: usize,
+    merged: Merged,
+}
+
+/// The columns that tables are joined by, and those of them of which it is not known from the statement alone whose they are.
+fn columns_of(from: &[TableWithJoins]) -> (Vec<Known>, Vec<Ident>) {
+    let (mut all, mut unknown): (Vec<Known>, Vec<Ident>) = (Vec::new(), Vec::new());
+    for (number, table) in from.iter().enumerate() {
+        let first = all.len();
+        for (at, join) in table.joins.iter().enumerate() {
+            let Some((JoinConstraint::Using(columns), _)) = constraint_of(&join.join_operator) else {
+                continue;
+            };
+            let keeps_all = matches!(join.join_operator, JoinOperator::Left(_) | JoinOperator::LeftOuter(_));
+            for column in columns {
+                let [ast::ObjectNamePart::Identifier(name)] = column.0.as_slice() else { continue };
+                if all[first..].iter().any(|known| is_named(&known.merged.name, name)) {
+                    continue;
+                }
+                // Where only those that are equal are joined, that of the right side is the same.
+                let left = if at == 0 { column_of(&table.relation, name).ok() } else { None };
+                let right = || if keeps_all { None } else { column_of(&join.relation, name).ok() };
+                match left.or_else(right) {
+                    Some(value) => {
+                        let merged = Merged { name: name.clone(), value };
+                        all.push(Known { table: number, join: at, merged });
+                    }
+                    None => unknown.push(name.clone()),
+                }
+            }
+        }
+    }
+    (all, unknown)
+}
+
+/// The condition that a join is by, if it has one.
+fn condition_of(join: &mut JoinOperator) -> Option<&mut Expr> {
+    match join {
+        JoinOperator::Join(JoinConstraint::On(condition))
+        | JoinOperator::Inner(JoinConstraint::On(condition))
+        | JoinOperator::Left(JoinConstraint::On(condition))
+        | JoinOperator::LeftOuter(JoinConstraint::On(condition))
+        | JoinOperator::Right(JoinConstraint::On(condition))
+        | JoinOperator::RightOuter(JoinConstraint::On(condition))
+        | JoinOperator::FullOuter(JoinConstraint::On(condition))
+        | JoinOperator::Semi(JoinConstraint::On(condition))
+        | JoinOperator::LeftSemi(JoinConstraint::On(condition))
+        | JoinOperator::Anti(JoinConstraint::On(condition))
+        | JoinOperator::LeftAnti(JoinConstraint::On(condition)) => Some(condition),
+        _ => None,
+    }
+}
+
+/// Has the names of columns that tables are joined by be those of a table in the conditions of joins behind.
+fn qualify_joins(from: &mut [TableWithJoins], known: &[Known]) {
+    for (number, table) in from.iter_mut().enumerate() {
+        for (at, join) in table.joins.iter_mut().enumerate() {
+            let before = known.iter().filter(|known| known.table == number && known.join < at);
+            let merged: Vec<Merged> = before.map(|known| known.merged.clone()).collect();
+            if let Some(condition) = condition_of(&mut join.join_operator)
+                && !merged.is_empty()
+            {
+                Names::of(&merged).replace(condition);
+            }
+        }
+    }
+}
+
+/// Has the names of columns that tables are joined by be those of a table in the conditions of a select: they are of two, and to
+/// the planner ambiguous there, but nowhere else.
+fn qualify_conditions(select: &mut Select) {
+    let (known, _) = columns_of(&select.from);
+    if known.is_empty() {
+        return;
+    }
+    qualify_joins(&mut select.from, &known);
+    let merged: Vec<Merged> = known.into_iter().map(|known| known.merged).collect();
+    if let Some(condition) = &mut select.selection {
+        Names::of(&merged).replace(condition);
+    }
+}
+
+/// Says of which table a column is that tables are joined by in a query around, where the query itself has no such column; whether
+/// there was one.
+pub(crate) fn resolve(statement: &mut Statement, place: Location) -> bool {
+    let Some(statement) = super::inner(statement) else { return false };
+    let mut around = Around { place, known: Vec::new(), found: false };
+    let _ = statement.visit(&mut around);
+    around.found
+}
+
+struct Around {
+    place: Location,
+    /// Of the selects around the expression, the columns that their tables are joined by.
+    known: Vec<Vec<Merged>>,
+    found: bool,
+}
+
+impl VisitorMut for Around {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let (known, _) = columns_of(&select.from);
+        self.known.push(known.into_iter().map(|known| known.merged).collect());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+        self.known.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Identifier(name) = expr else { return ControlFlow::Continue(()) };
+        if name.span.start != self.place {
+            return ControlFlow::Continue(());
+        }
+        let around = self.known.split_last().into_iter().flat_map(|(_, around)| around.iter().rev());
+        let meant = around.flatten().find(|merged| is_named(&merged.name, name));
+        if let Some(value) = meant.map(|merged| merged.value.clone()) {
+            *expr = Expr::Nested(Box::new(value));
+            self.found = true;
+        }
+        ControlFlow::Break(())
     }
 }
 
@@ -204,31 +357,10 @@ pub(super) fn qualify(select: &mut Select, order_by: Option<&mut OrderBy>, is_st
     if select.from.iter().any(|table| table.joins.iter().any(is_apart)) {
         return Ok(());
     }
-    let mut merged: Vec<Merged> = Vec::new();
-    let mut unknown: Vec<Ident> = Vec::new();
-    for table in &select.from {
-        let first = merged.len();
-        for (at, join) in table.joins.iter().enumerate() {
-            let Some((JoinConstraint::Using(columns), _)) = constraint_of(&join.join_operator) else {
-                continue;
-            };
-            let keeps_all = matches!(join.join_operator, JoinOperator::Left(_) | JoinOperator::LeftOuter(_));
-            for column in columns {
-                let [ast::ObjectNamePart::Identifier(name)] = column.0.as_slice() else { continue };
-                if merged[first..].iter().any(|merged| is_named(&merged.name, name)) {
-                    continue;
-                }
-                // Where only those that are equal are joined, that of the right side is the same.
-                let left = if at == 0 { column_of(&table.relation, name).ok() } else { None };
-                let right = || if keeps_all { None } else { column_of(&join.relation, name).ok() };
-                match left.or_else(right) {
-                    Some(value) => merged.push(Merged { name: name.clone(), value }),
-                    None if is_strict => unknown.push(name.clone()),
-                    None => {}
-                }
-            }
-        }
-    }
+    let (known, unknown) = columns_of(&select.from);
+    qualify_joins(&mut select.from, &known);
+    let merged: Vec<Merged> = known.into_iter().map(|known| known.merged).collect();
+    let unknown = if is_strict { unknown } else { Vec::new() };
     if merged.is_empty() && unknown.is_empty() {
         return Ok(());
     }
@@ -243,7 +375,7 @@ pub(super) fn qualify(select: &mut Select, order_by: Option<&mut OrderBy>, is_st
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
-    let mut names = Names { merged: &merged, depth: 0 };
+    let mut names = Names::of(&merged);
     let mut strange = Strange { names: &unknown, depth: 0 };
     let mut found = ControlFlow::Continue(());
     let items = select.projection.iter_mut().filter_map(|item| match item {
@@ -326,7 +458,7 @@ fn reword_keys(select: &Select, merged: &[Merged], order_by: &mut OrderBy) {
     };
     let others: Vec<Merged> = merged.iter().filter(|merged| !is_shown(&merged.name)).cloned().collect();
     if let OrderByKind::Expressions(keys) = &mut order_by.kind {
-        let mut names = Names { merged: &others, depth: 0 };
+        let mut names = Names::of(&others);
         keys.iter_mut().for_each(|key| names.replace(&mut key.expr));
     }
 }
@@ -336,8 +468,11 @@ fn reword_keys(select: &Select, merged: &[Merged], order_by: &mut OrderBy) {
 /// # Errors
 /// Where it is not known from the statement alone whose a column is.
 pub(super) fn rewrite(select: &mut Select) -> Result<()> {
-    let Some(Reworded { merged, joins }) = reworded(select)? else { return Ok(()) };
-    let mut names = Names { merged: &merged, depth: 0 };
+    let Some(Reworded { merged, joins }) = reworded(select)? else {
+        qualify_conditions(select);
+        return Ok(());
+    };
+    let mut names = Names::of(&merged);
     let mut items = Vec::with_capacity(select.projection.len());
     for mut item in std::mem::take(&mut select.projection) {
         match &mut item {
