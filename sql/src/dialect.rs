@@ -40,7 +40,7 @@ use crate::{
     names::{self, Meant},
 };
 pub(crate) use casts::name_casts;
-pub(crate) use distinct::distinct_on;
+pub(crate) use distinct::{distinct_on, ordered_by_place};
 pub(crate) use exprs::{literal, stored_text};
 pub(crate) use selects::{expand_using, name_apart, name_ordered};
 pub(crate) use shared::{MARK, mark};

@@ -80,6 +80,11 @@ fn has_no_name(error: &DataFusionError) -> bool {
     error.to_string().contains("Column in ORDER BY must be in GROUP BY")
 }
 
+/// Whether a statement with DISTINCT has no plan because it is ordered by an expression whose columns are not in its list.
+fn is_of_distinct(error: &DataFusionError) -> bool {
+    error.to_string().contains("For SELECT DISTINCT, ORDER BY expressions")
+}
+
 /// A statement that is not planned, in other words: where it is the names of its columns, with others for what it orders by, or
 /// where several have one name, first for its casts, inside of what is selected, then wherever they are, then for what is
 /// selected.
@@ -91,6 +96,12 @@ fn in_other_words(mut statement: Statement, error: &DataFusionError) -> Result<V
     if has_no_name(error) {
         dialect::name_ordered(&mut statement);
         return Ok(vec![statement]);
+    }
+    if is_of_distinct(error) {
+        dialect::ordered_by_place(&mut statement);
+        let by_number = statement.clone();
+        dialect::name_ordered(&mut statement);
+        return Ok(vec![by_number, statement]);
     }
     if !names_collide(error) {
         return Ok(Vec::new());

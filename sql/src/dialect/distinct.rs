@@ -1,11 +1,85 @@
-//! DISTINCT ON in an order of its own.
+//! DISTINCT in the order of expressions, and DISTINCT ON in an order of its own.
 
-use datafusion::sql::sqlparser::ast::{self, Expr, SetExpr, Value};
+use std::ops::ControlFlow;
 
+use datafusion::sql::{
+    parser::Statement,
+    sqlparser::ast::{
+        self, Expr, Ident, SelectItem, SetExpr, Value, VisitMut as _, VisitorMut, visit_expressions_mut,
+    },
+};
+
+use super::inner;
 use crate::{
     error::{Error, Result},
     parse,
 };
+
+/// Has queries with DISTINCT that are ordered by an expression of their list be ordered by its place there: the planner looks for
+/// the columns in it.
+pub(crate) fn ordered_by_place(statement: &mut Statement) {
+    if let Some(statement) = inner(statement) {
+        let _ = statement.visit(&mut ByPlace);
+    }
+}
+
+struct ByPlace;
+
+impl VisitorMut for ByPlace {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        let (Some(order), SetExpr::Select(select)) = (&mut query.order_by, &*query.body) else {
+            return ControlFlow::Continue(());
+        };
+        let ast::OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
+        if !matches!(select.distinct, Some(ast::Distinct::Distinct)) {
+            return ControlFlow::Continue(());
+        }
+        // Behind what stands for several columns, places are not known.
+        let items = select.projection.iter().map_while(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(text_of(expr)),
+            _ => None,
+        });
+        let items: Vec<String> = items.collect();
+        for key in keys {
+            if matches!(key.expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)) {
+                continue;
+            }
+            let text = text_of(&key.expr);
+            if let Some(at) = items.iter().position(|item| *item == text) {
+                key.expr = Expr::value(Value::Number((at + 1).to_string(), false));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The text of an expression, the same however names without quotes are written.
+fn text_of(expr: &Expr) -> String {
+    fn plain(name: &mut Ident) {
+        if name.quote_style.is_none() {
+            name.value.make_ascii_lowercase();
+        }
+    }
+    let mut expr = expr.clone();
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        match expr {
+            Expr::Identifier(name) => plain(name),
+            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(plain),
+            Expr::Function(function) => {
+                for part in &mut function.name.0 {
+                    if let ast::ObjectNamePart::Identifier(name) = part {
+                        plain(name);
+                    }
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
+}
 
 /// The expressions of DISTINCT ON, where the planner takes neither numbers of columns nor an ORDER BY that begins with
 /// others: the row that is first in that order is kept by its number.
