@@ -144,6 +144,9 @@ impl Rewrite {
             }
             // The planner has but names and literals in one.
             Expr::Tuple(values) if !values.iter().all(exprs::is_plain) => *expr = exprs::struct_of(values)?,
+            Expr::Array(list) if !list.elem.iter().all(exprs::is_value) => {
+                *expr = exprs::list_of(&list.elem)?;
+            }
             // A word of its own, as `current_user`, which the parser knows.
             Expr::Identifier(ident)
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") =>

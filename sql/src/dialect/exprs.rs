@@ -71,6 +71,17 @@ pub(super) fn struct_of(values: &[Expr]) -> Result<Expr> {
     parsed(&format!("struct({})", places.join(", ")), values, &mut 0)
 }
 
+/// Whether an expression is a literal or a parameter.
+pub(super) fn is_value(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(_))
+}
+
+/// The list that a literal one is, as a call: the planner plans literal ones as if no tables and queries were around them.
+pub(super) fn list_of(values: &[Expr]) -> Result<Expr> {
+    let places: Vec<String> = (1..=values.len()).map(|at| format!("${at}")).collect();
+    parsed(&format!("make_array({})", places.join(", ")), values, &mut 0)
+}
+
 /// The aggregates of templates.
 const AGGREGATES: [&str; 5] = ["avg", "count", "first_value", "max", "sum"];
 
