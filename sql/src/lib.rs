@@ -86,6 +86,7 @@ mod rules;
 mod scan;
 mod scoped;
 pub mod script;
+mod series;
 mod sets;
 pub mod settings;
 mod shifted;

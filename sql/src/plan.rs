@@ -54,7 +54,7 @@ use crate::{
     resolve::{Resolved, cancelled, resolve},
     rules,
     scan::Scan,
-    shifted, spool, stored, strings,
+    series, shifted, spool, stored, strings,
     strings::distance,
     summary,
     sums::Sums,
@@ -122,6 +122,9 @@ impl Base {
             } else if nan::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<OneNan>(Arc::clone(function)));
             }
+        }
+        for function in builder.table_functions().get_or_insert_default().values_mut() {
+            *function = series::of_timestamps(function);
         }
         let functions = builder.scalar_functions().get_or_insert_default();
         let ours: Vec<_> = functions::all()

@@ -1,0 +1,64 @@
+//! `generate_series` and `range` in FROM, of timestamps: those of a statement count microseconds, and DataFusion's functions know
+//! none but nanoseconds.
+
+use std::sync::Arc;
+
+use datafusion::{
+    catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider},
+    common::{Result, ScalarValue},
+    logical_expr::Expr,
+};
+
+use crate::error::Error;
+
+#[derive(Debug)]
+struct Series(Arc<TableFunction>);
+
+/// The same function, of timestamps too.
+pub(crate) fn of_timestamps(function: &Arc<TableFunction>) -> Arc<TableFunction> {
+    Arc::new(TableFunction::new(function.name().to_owned(), Arc::new(Series(Arc::clone(function)))))
+}
+
+impl TableFunctionImpl for Series {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let [start, stop, step] = args.exprs() else { return self.0.create_table_provider_with_args(args) };
+        if !is_timestamp(start) && !is_timestamp(stop) {
+            return self.0.create_table_provider_with_args(args);
+        }
+        let exprs = [self.in_nanoseconds(start)?, self.in_nanoseconds(stop)?, step.clone()];
+        self.0.create_table_provider_with_args(TableFunctionArgs::new(&exprs, args.session()))
+    }
+}
+
+fn is_timestamp(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Literal(
+            ScalarValue::TimestampSecond(..)
+                | ScalarValue::TimestampMillisecond(..)
+                | ScalarValue::TimestampMicrosecond(..)
+                | ScalarValue::TimestampNanosecond(..),
+            _
+        )
+    )
+}
+
+impl Series {
+    /// A literal date or timestamp as one of nanoseconds; what is another stays what it is.
+    fn in_nanoseconds(&self, expr: &Expr) -> Result<Expr> {
+        let Expr::Literal(value, metadata) = expr else { return Ok(expr.clone()) };
+        let (count, nanoseconds, zone) = match value {
+            ScalarValue::Date32(days) => (days.map(i64::from), 86_400_000_000_000, None),
+            ScalarValue::TimestampSecond(count, zone) => (*count, 1_000_000_000, zone.clone()),
+            ScalarValue::TimestampMillisecond(count, zone) => (*count, 1_000_000, zone.clone()),
+            ScalarValue::TimestampMicrosecond(count, zone) => (*count, 1_000, zone.clone()),
+            _ => return Ok(expr.clone()),
+        };
+        let too_far = || {
+            let name = self.0.name();
+            Error::invalid(format!("{name} in FROM gives timestamps between 1677-09-21 and 2262-04-11"))
+        };
+        let count = count.map(|count: i64| count.checked_mul(nanoseconds).ok_or_else(too_far)).transpose()?;
+        Ok(Expr::Literal(ScalarValue::TimestampNanosecond(count, zone), metadata.clone()))
+    }
+}
