@@ -4,6 +4,7 @@
 pub(crate) mod aliases;
 mod arrows;
 mod asof;
+pub(crate) mod called;
 mod calls;
 mod casts;
 mod comprehensions;

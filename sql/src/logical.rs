@@ -48,7 +48,9 @@ async fn as_written(session: &SessionState, mut statement: Statement) -> Result<
         let Err(error) = &planned else { break };
         let place = missing_column(error).map(|(line, column)| Location::new(line, column));
         let is_known = place.is_some_and(|place| {
-            dialect::aliases::resolve(&mut statement, place) || dialect::using::resolve(&mut statement, place)
+            dialect::aliases::resolve(&mut statement, place)
+                || dialect::using::resolve(&mut statement, place)
+                || dialect::called::resolve(&mut statement, place)
         });
         if !is_known && !is_outer(&mut statement, error) {
             break;
