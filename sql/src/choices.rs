@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 use datafusion::{
     common::{DFSchema, ScalarValue, tree_node::TreeNode as _},
     logical_expr::{
-        Case, Expr, ExprSchemable as _, SortExpr,
+        Between, Case, Expr, ExprSchemable as _, SortExpr,
         type_coercion::other::get_coerce_type_for_case_expression,
         utils::{conjunction, disjunction},
     },
@@ -55,6 +55,22 @@ pub(crate) fn one_by_one(expr: Expr, list: Vec<Expr>, negated: bool) -> Expr {
     let all = if negated { conjunction(of) } else { disjunction(of) };
     // Default: nothing is in an empty list.
     all.unwrap_or(Expr::Literal(ScalarValue::Boolean(Some(negated)), None))
+}
+
+/// Whether there are signed and unsigned whole numbers and floats among some values: no type has all of them as they are, and
+/// the planner's is a decimal, which large floats are not.
+pub(crate) fn are_unlike<'a>(sides: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> bool {
+    let types: Vec<_> = sides.into_iter().filter_map(|side| side.get_type(schema).ok()).collect();
+    types.contains(&DataType::UInt64)
+        && types.iter().any(DataType::is_signed_integer)
+        && types.iter().any(DataType::is_floating)
+}
+
+/// BETWEEN as two comparisons.
+pub(crate) fn two_sided(between: Between) -> Expr {
+    let Between { expr, negated, low, high } = between;
+    let both = (*expr).clone().gt_eq(*low).and((*expr).lt_eq(*high));
+    if negated { Expr::Not(Box::new(both)) } else { both }
 }
 
 /// Whether there is a float among some arguments.

@@ -273,6 +273,11 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             let changed = meet(sides, schema) | truth(sides, schema) | ordered(sides, schema);
             transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed)
         }
+        Expr::Between(of)
+            if choices::are_unlike([&*of.expr, &*of.low, &*of.high], schema) && !of.expr.is_volatile() =>
+        {
+            Transformed::yes(choices::two_sided(of))
+        }
         Expr::Between(mut between) => {
             let sides = &mut [&mut *between.expr, &mut *between.low, &mut *between.high];
             let changed = meet(sides, schema) | ordered(sides, schema);
@@ -286,7 +291,8 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             if !matches!(*expr, Expr::Column(_)) {
                 changed |= one_zero([&mut *expr].into_iter().chain(&mut list), schema);
             }
-            if choices::is_choice(&list) {
+            let is_unlike = choices::are_unlike(list.iter().chain([&*expr]), schema) && !expr.is_volatile();
+            if is_unlike || choices::is_choice(&list) {
                 return Ok(Transformed::yes(choices::one_by_one(*expr, list, negated)));
             }
             transformed(Expr::InList(InList { expr, list, negated }), changed)
