@@ -2,15 +2,16 @@
 //! nodes, merging small files, checkpoints of the log, removing what is no longer needed.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Weak, atomic::Ordering},
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    sync::{Arc, PoisonError, Weak, atomic::Ordering},
 };
 
 use basalt_core::{
     fragment::{Fragment, RowBuffer},
     limits::{FRAGMENT_ROWS, PENDING_BYTES},
 };
-use basalt_storage::{FragmentEntry, Fragments, Operation};
+use basalt_storage::{FragmentEntry, Operation, TableState};
 use futures_util::FutureExt as _;
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -191,16 +192,8 @@ impl Stored {
     /// Merges small fragments, if there are enough of them; readers keep those that they read.
     async fn compact(&self) -> Result<(), RequestError> {
         let state = self.state();
-        let mut chosen = choose(state.fragments());
-        // No more than memory has room for beside what is read.
-        let mut bytes = self.shared.memory.limit() / limits::COMPACTION_MEMORY_PART;
-        chosen.retain(|id| {
-            let columns = self.all_columns();
-            let decoded = |entry| decoded_bytes(&state, entry, &columns) / limits::ENCODE_ROW_BYTES * 9;
-            let takes = state.fragment(*id).map_or(0, decoded);
-            bytes = bytes.saturating_sub(takes);
-            bytes > 0
-        });
+        let candidates = self.candidates(&state);
+        let chosen = self.chosen(&state, &candidates);
         if chosen.is_empty() {
             return Ok(());
         }
@@ -230,6 +223,15 @@ impl Stored {
         };
         let (n, merged) = self.shared.cpu.run(merge).await?;
         let was = was[..n].to_vec();
+        let is_hollow =
+            |id: u32| candidates.iter().any(|candidate| candidate.id == id && candidate.is_hollow);
+        if let [alone] = was.as_slice()
+            && !is_hollow(alone.id())
+        {
+            // Nothing fits beside its texts: it would be written as it is, again and again.
+            self.note_full(&state, alone.id());
+            return Ok(());
+        }
         let rows: usize = was.iter().map(Fragment::live_rows).sum();
         let new = self.write_some(merged).await?.into_iter().collect();
         let gone = was.iter().map(Fragment::id).collect();
@@ -247,23 +249,151 @@ impl Stored {
             Err(error) => Err(error),
         }
     }
+
+    /// The fragments of a version that may be worth rewriting.
+    fn candidates(&self, state: &TableState) -> Vec<Candidate> {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = state.fragments().iter().filter(|entry| entry.is_whole_file());
+        let candidates = whole.map(|entry| Candidate::of(entry, full.contains(&entry.source().rows)));
+        candidates.filter(|candidate| candidate.tier.is_some() || candidate.is_hollow).collect()
+    }
+
+    /// Those that are merged: no more than memory has room for beside what is read.
+    fn chosen(&self, state: &TableState, candidates: &[Candidate]) -> Vec<u32> {
+        let room = self.shared.memory.limit() / limits::COMPACTION_MEMORY_PART;
+        let columns = self.all_columns();
+        choose(candidates, room, |id| {
+            let decoded = |entry: &FragmentEntry| decoded_bytes(state, entry, &columns);
+            state.fragment(id).map_or(0, decoded) / limits::ENCODE_ROW_BYTES * 9
+        })
+    }
+
+    /// Notes that a fragment takes as many bytes as one may, and forgets those that are gone.
+    fn note_full(&self, state: &TableState, id: u32) {
+        let here: HashSet<u64> = state.fragments().iter().map(|entry| entry.source().rows).collect();
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        full.retain(|rows| here.contains(rows));
+        full.extend(state.fragment(id).map(|entry| entry.source().rows));
+    }
+}
+
+/// A fragment that is all of its file.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    id: u32,
+    /// Its size, as far as that of others is compared with it; `None` for one that is not small.
+    tier: Option<u32>,
+    /// Many of its rows are deleted.
+    is_hollow: bool,
+}
+
+impl Candidate {
+    /// `is_full`: it takes as many bytes as a fragment may, whatever its rows are.
+    fn of(entry: &FragmentEntry, is_full: bool) -> Self {
+        let (live, deleted) = (entry.live_rows(), entry.file.deleted_rows());
+        let is_small = live <= FRAGMENT_ROWS as u64 / 2 && !is_full;
+        Self {
+            id: entry.id,
+            tier: is_small.then(|| live.max(1).ilog2() / limits::TIER_BITS),
+            is_hollow: deleted >= limits::HOLLOW_ROWS
+                && deleted * limits::HOLLOW_PART > u64::from(entry.rows),
+        }
+    }
 }
 
 /// The fragments to merge: once enough of about the same size have come together, these and all smaller ones, so that a
-/// row is rewritten a logarithmic number of times. Large ones come again when many of their rows are deleted.
-fn choose(fragments: &Fragments) -> Vec<u32> {
-    let whole = || fragments.iter().filter(|f| f.is_whole_file());
-    let is_hollow = |f: &FragmentEntry| {
-        let deleted = f.file.deleted_rows();
-        deleted >= limits::HOLLOW_ROWS && deleted * limits::HOLLOW_PART > u64::from(f.rows)
-    };
-    let is_small = |f: &FragmentEntry| f.live_rows() <= FRAGMENT_ROWS as u64 / 2;
-    let tier = |f: &FragmentEntry| f.live_rows().max(1).ilog2() / limits::TIER_BITS;
-    let small = || whole().filter(|f| is_small(f));
-    let mut tiers = [0; u64::BITS as usize];
-    small().for_each(|f| tiers[tier(f) as usize] += 1);
-    match tiers.iter().rposition(|n| *n >= limits::TIER_FRAGMENTS) {
-        Some(full) => small().filter(|f| tier(f) as usize <= full).map(|f| f.id).collect(),
-        None => whole().filter(|f| is_hollow(f)).map(|f| f.id).collect(),
+/// row is rewritten a logarithmic number of times; as many as there is room for by what each takes, but at least two of that
+/// size, or it is looked among the smaller ones. Large ones come again when many of their rows are deleted.
+fn choose(candidates: &[Candidate], mut room: u64, takes: impl Fn(u32) -> u64) -> Vec<u32> {
+    let mut tiers = BTreeMap::<u32, usize>::new();
+    for tier in candidates.iter().filter_map(|candidate| candidate.tier) {
+        *tiers.entry(tier).or_default() += 1;
+    }
+    let enough = tiers.iter().rev().filter(|(_, n)| **n >= limits::TIER_FRAGMENTS);
+    for full in enough.map(|(tier, _)| *tier) {
+        let of_tiers =
+            |c: &Candidate| Some((Reverse(c.tier.filter(|tier| *tier <= full)?), takes(c.id), c.id));
+        let mut found: Vec<_> = candidates.iter().filter_map(of_tiers).collect();
+        // Those of this size first, of which the least leave room for most.
+        found.sort_unstable();
+        let mut left = room;
+        found.retain(|(_, takes, _)| fits(*takes, &mut left));
+        if found.iter().filter(|(Reverse(tier), ..)| *tier == full).count() > 1 {
+            let mut chosen: Vec<u32> = found.into_iter().map(|(.., id)| id).collect();
+            chosen.sort_unstable();
+            return chosen;
+        }
+    }
+    let hollow = candidates.iter().filter(|candidate| candidate.is_hollow).map(|candidate| candidate.id);
+    hollow.filter(|id| fits(takes(*id), &mut room)).collect()
+}
+
+/// Takes so much of what is left, if there is as much.
+fn fits(takes: u64, left: &mut u64) -> bool {
+    match left.checked_sub(takes) {
+        Some(rest) => {
+            *left = rest;
+            true
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_tier(tier: u32, ids: std::ops::Range<u32>) -> impl Iterator<Item = Candidate> {
+        ids.map(move |id| Candidate { id, tier: Some(tier), is_hollow: false })
+    }
+
+    #[test]
+    fn enough_of_a_size_are_merged_with_all_smaller_ones() {
+        let full = u32::try_from(limits::TIER_FRAGMENTS).unwrap();
+        let few: Vec<_> = of_tier(2, 0..full - 1).chain(of_tier(1, 10..12)).collect();
+        assert!(choose(&few, 1000, |_| 1).is_empty());
+        let larger = Candidate { id: 3, tier: Some(5), is_hollow: false };
+        let large = Candidate { id: 40, tier: None, is_hollow: false };
+        let all: Vec<_> = of_tier(1, 20..22).chain(of_tier(2, 4..4 + full)).chain([larger, large]).collect();
+        let expected: Vec<u32> = (4..4 + full).chain(20..22).collect();
+        assert_eq!(choose(&all, 1000, |_| 1), expected);
+    }
+
+    #[test]
+    fn one_fragment_is_not_merged_into_one() {
+        let full = u32::try_from(limits::TIER_FRAGMENTS).unwrap();
+        let large = || of_tier(5, 0..full);
+        // There is room for one of them, or for none: nothing, and what is smaller does not wait for them.
+        for takes in [60, 200] {
+            let alone: Vec<_> = large().collect();
+            assert!(choose(&alone, 100, |_| takes).is_empty(), "{takes}");
+            let few: Vec<_> = large().chain(of_tier(0, 50..52)).collect();
+            assert!(choose(&few, 100, |id| if id < full { takes } else { 1 }).is_empty(), "{takes}");
+            let many: Vec<_> = large().chain(of_tier(0, 50..50 + full)).collect();
+            let chosen = choose(&many, 100, |id| if id < full { takes } else { 1 });
+            assert_eq!(chosen, (50..50 + full).collect::<Vec<_>>(), "{takes}");
+        }
+        // The first one alone is too large, and two others are not.
+        let chosen = choose(&large().collect::<Vec<_>>(), 100, |id| match id {
+            0 => 200,
+            2 | 4 => 45,
+            _ => 60,
+        });
+        assert_eq!(chosen, [2, 4]);
+        // Smaller ones take no room from them.
+        let both: Vec<_> = of_tier(0, 0..full).chain(of_tier(5, 50..50 + full)).collect();
+        assert_eq!(choose(&both, 100, |id| if id < full { 10 } else { 45 }), [0, 50, 51]);
+    }
+
+    #[test]
+    fn hollow_fragments_are_rewritten_one_by_one_too() {
+        let hollow = |id, tier| Candidate { id, tier, is_hollow: true };
+        let full = u32::try_from(limits::TIER_FRAGMENTS).unwrap();
+        let few = [hollow(1, None), hollow(2, Some(5)), hollow(3, None)];
+        assert_eq!(choose(&few, 100, |_| 60), [1]);
+        assert_eq!(choose(&few, 100, |id| if id == 1 { 200 } else { 40 }), [2, 3]);
+        // Also where those of a size cannot be merged.
+        let all: Vec<_> = of_tier(5, 10..10 + full).chain(few).collect();
+        assert_eq!(choose(&all, 100, |_| 60), [1]);
     }
 }

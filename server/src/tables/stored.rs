@@ -46,6 +46,8 @@ pub(super) struct Stored {
     pub(super) files: Files,
     /// What retention hides is to be freed.
     pub(super) expires: AtomicBool,
+    /// The rows of fragments of which it was found that they take as many bytes as one may: nothing is merged with them.
+    pub(super) full: Mutex<HashSet<u64>>,
     states: RwLock<States>,
     /// Versions that this node has not seen, or has forgotten, made again from the log: the last used last.
     rebuilt: Mutex<VecDeque<Arc<TableState>>>,
@@ -93,6 +95,7 @@ impl Stored {
             told: Told::default(),
             files: Files::new(state.version()),
             expires: AtomicBool::new(true),
+            full: Mutex::default(),
             states: RwLock::new(States { newest: state, older: VecDeque::new() }),
             rebuilt: Mutex::default(),
             pins: Mutex::default(),
