@@ -95,6 +95,10 @@ pub(crate) const LOG_YOUNG: Duration = Duration::from_secs(3 * 60);
 pub(crate) const RESOLVE_FOR: Duration = Duration::from_secs(10);
 /// The first pause between two tries of that; each is twice as long as the one before, up to a second.
 pub(crate) const RESOLVE_DELAY: Duration = Duration::from_millis(20);
+/// How long it is tried to find out whether a store makes a file only where there is none of its name.
+pub(crate) const PROBE_FOR: Duration = Duration::from_secs(10);
+/// The first pause between two tries of that; each is twice as long as the one before, up to a tenth of the time.
+pub(crate) const PROBE_DELAY: Duration = Duration::from_millis(100);
 /// Removed files of one deletion that are logged one by one at `info`; of more, that is done at `debug`, and their
 /// number at `info`.
 pub(crate) const LOGGED_DELETIONS: usize = 16;

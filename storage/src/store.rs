@@ -23,6 +23,7 @@ use object_store::{
 use uuid::Uuid;
 
 mod files;
+mod probe;
 
 pub(crate) use files::{Listed, Mark};
 

@@ -143,7 +143,7 @@ impl Tables {
     /// Loads all tables of the store. Until then there are none.
     ///
     /// # Errors
-    /// A catalog that cannot be read. A table that cannot be read is left out.
+    /// A catalog that cannot be read; a store that does not tell writers apart. A table that cannot be read is left out.
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let Some(durable) = &self.durable else { return Ok(()) };
         let started = Instant::now();
@@ -157,6 +157,7 @@ impl Tables {
                 "no entry of the catalog names this folder; it is neither served nor removed"
             );
         }
+        durable.log.store().check_creates().await.map_err(|e| failed("the store", &e))?;
         self.start_with(durable, &catalog, at);
         let mut found = Vec::new();
         let mut all = 0;

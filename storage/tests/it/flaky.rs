@@ -41,6 +41,8 @@ type Choose = dyn FnMut(&Path) -> Fault + Send;
 pub(crate) struct Flaky {
     objects: Arc<InMemory>,
     choose: Arc<Mutex<Box<Choose>>>,
+    /// What must be new takes the place of what is there.
+    pub(crate) overwrites: Arc<AtomicBool>,
     /// Reads fail as well.
     pub(crate) unreadable: Arc<AtomicBool>,
     /// Files by the ends of their paths, and how many listings are to leave each out: it came while they were made.
@@ -52,6 +54,7 @@ impl Flaky {
         Self {
             objects: Arc::default(),
             choose: Arc::new(Mutex::new(Box::new(choose))),
+            overwrites: Arc::default(),
             unreadable: Arc::default(),
             unlisted: Arc::default(),
         }
@@ -103,6 +106,8 @@ impl fmt::Display for Flaky {
 #[async_trait]
 impl ObjectStore for Flaky {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let overwrites = self.overwrites.load(Ordering::Relaxed);
+        let options = if overwrites { PutOptions::default() } else { options };
         let fault = (self.choose.lock().unwrap())(path);
         match fault {
             Fault::None => self.objects.put_opts(path, payload, options).await,

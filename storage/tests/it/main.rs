@@ -21,6 +21,7 @@ mod history;
 mod hostile;
 mod lost_catalog;
 mod misplaced;
+mod probe;
 mod retained;
 #[cfg(feature = "s3")]
 mod s3;
