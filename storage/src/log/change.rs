@@ -197,7 +197,7 @@ fn whole_file<'a>(base: &'a TableState, id: u32, changed: &mut BTreeSet<u32>) ->
 
 fn remove(file: &DataFile, data_change: bool, now: i64) -> Remove {
     Remove {
-        path: file.path().to_owned(),
+        path: file.written().to_owned(),
         deletion_timestamp: Some(now),
         data_change,
         extended_file_metadata: Some(true),

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use basalt_core::{fragment::Source, limits::FRAGMENT_ROWS};
 use twox_hash::XxHash3_64;
 
-use super::actions::{Add, Descriptor, StringMap};
+use super::{
+    actions::{Add, Descriptor, StringMap},
+    names,
+};
 use crate::{
     data::{Summary, digest, digest::Digests},
     schema::TableSchema,
@@ -24,6 +27,8 @@ pub const FIRST_FOREIGN_FRAGMENT: u32 = 1 << 31;
 #[derive(Debug, PartialEq)]
 pub struct DataFile {
     pub(super) path: Arc<str>,
+    /// As its writer has spelled that, where it is another spelling.
+    written: Option<Box<str>>,
     bytes: u64,
     pub(crate) rows: u64,
     modified: i64,
@@ -46,8 +51,10 @@ impl DataFile {
     pub(super) fn new(add: Add, rows: u64, schema: Option<&Arc<TableSchema>>) -> Self {
         let vector = add.deletion_vector.as_ref();
         let vector = vector.map(|vector| XxHash3_64::oneshot(vector.unique_id().as_bytes()));
+        let path: Arc<str> = names::spelled(&add.path).into();
+        let written = (*path != *add.path).then(|| add.path.as_str().into());
         let source = Source {
-            rows: source_rows(&add.path, 0),
+            rows: source_rows(&path, 0),
             // Default: 0 is no deletion vector.
             deletions: vector.map_or(0, |hash| hash.max(1)),
         };
@@ -62,7 +69,8 @@ impl DataFile {
         let digests = digests.flatten();
         let boxed = |map: StringMap| (!map.is_empty()).then(|| Box::new(map));
         Self {
-            path: add.path.into(),
+            path,
+            written,
             bytes: add.size,
             rows,
             modified: add.modification_time,
@@ -88,7 +96,7 @@ impl DataFile {
         tag(TAG_ENCODED, self.encoded.map(|bytes| bytes.to_string()));
         tag(digest::TAG, self.digests.as_ref().map(Digests::to_tag));
         Add {
-            path: self.path.to_string(),
+            path: self.written().to_owned(),
             partition_values: self.partition_values(),
             size: self.bytes,
             modification_time: self.modified,
@@ -104,9 +112,14 @@ impl DataFile {
         Self::new(self.to_add(false), rows, schema)
     }
 
-    /// Its place below the table, as the log has it (percent-encoded).
+    /// Its place below the table, percent-encoded in the one way by which files are told apart.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The same as the log has it.
+    pub(super) fn written(&self) -> &str {
+        self.written.as_deref().unwrap_or(&self.path)
     }
 
     /// Its size.
@@ -166,7 +179,9 @@ impl DataFile {
             let texts = map.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, String::len));
             texts.sum::<usize>() + map.len() * size_of::<(String, Option<String>)>()
         });
-        size_of::<Self>() + self.path.len() + digests + self.summary.heap_bytes() + rest.sum::<usize>()
+        // Default: it has one spelling.
+        let path = self.path.len() + self.written.as_ref().map_or(0, |written| written.len());
+        size_of::<Self>() + path + digests + self.summary.heap_bytes() + rest.sum::<usize>()
     }
 }
 

@@ -1,11 +1,43 @@
 //! Names of a log's files.
 
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use uuid::Uuid;
 
 /// The folder of a table's log.
 pub(crate) const FOLDER: &str = "_delta_log";
 /// The file that says which checkpoint is the last.
 pub(crate) const LAST_CHECKPOINT: &str = "_delta_log/_last_checkpoint";
+
+/// What stands encoded in the one spelling of a data file's path: all but what a URI's path may have as it is.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=');
+
+/// The one spelling of a data file's path. A log has it as a URI, which writers spell in more than one way: `é`, that another one has
+/// as `%C3%A9`, is the same file. What is no text once it is decoded stays as it is.
+pub(crate) fn spelled(path: &str) -> Cow<'_, str> {
+    let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return Cow::Borrowed(path) };
+    let encoded = utf8_percent_encode(&decoded, ENCODED).to_string();
+    if encoded == path { Cow::Borrowed(path) } else { Cow::Owned(encoded) }
+}
 
 /// The file of a version.
 pub(crate) fn commit(version: u64) -> String {
@@ -122,6 +154,32 @@ fn number(digits: &str, length: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_has_one_spelling() {
+        let own = "part-0b9d8ee6-1c4c-4d1a-9f7d-6f9f3a1e7c11.zstd.parquet";
+        for same in [own, "d=2024-01-01/part-00000-x.c000.snappy.parquet", "file:///lake/t/a@b;c,d.parquet"] {
+            assert!(matches!(spelled(same), Cow::Borrowed(path) if path == same), "{same}");
+        }
+        for spellings in [
+            ["p=a\u{e9}b/x", "p=a%C3%A9b/x", "p=a%c3%a9b/x"],
+            ["p=a b/x", "p=a%20b/x", "p%3Da%20b/x"],
+            ["p=a+b", "p=a%2Bb", "p=%61%2bb"],
+            // Hive has encoded it once before.
+            ["p=a%253Ab", "p=a%253Ab", "p=a%25%33Ab"],
+        ] {
+            let all: Vec<_> = spellings.iter().map(|path| spelled(path)).collect();
+            assert!(all.iter().all(|path| *path == all[0]), "{all:?}");
+            assert_eq!(spelled(&all[0]), all[0]);
+            let decoded = |path: &str| percent_decode_str(path).decode_utf8().unwrap().into_owned();
+            assert_eq!(decoded(&all[0]), decoded(spellings[0]));
+        }
+        assert_ne!(spelled("p=a%3Ab"), spelled("p=a%253Ab"));
+        assert_ne!(spelled("p=a b"), spelled("p=a+b"));
+        for kept in ["p=%ff", "p=%C3%28"] {
+            assert_eq!(spelled(kept), kept);
+        }
+    }
 
     #[test]
     fn names_are_read_as_written() {

@@ -13,7 +13,7 @@ use super::{
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
     file::{DataFile, TAG_FRAGMENT},
     fragments::{Changed, Files, Fragments},
-    protocol,
+    names, protocol,
     state::{DoneRequest, NEXT_FRAGMENT, Request, TableState, Tombstones, Totals, tombstone_age},
 };
 use crate::{
@@ -43,6 +43,8 @@ pub(crate) struct Replay {
     /// Files whose number of rows the log does not say.
     uncounted: BTreeSet<Arc<str>>,
     tombstones: Tombstones,
+    /// Whether a path of these was spelled in another way than the one by which files are told apart.
+    respelled: bool,
     txns: BTreeMap<String, Txn>,
     requests: OrdMap<Arc<str>, Arc<DoneRequest>>,
     checkpoint: Option<u64>,
@@ -71,6 +73,7 @@ impl Replay {
             reread: false,
             uncounted: BTreeSet::new(),
             tombstones: state.tombstones.clone(),
+            respelled: false,
             txns: state.txns.clone(),
             requests: state.requests.clone(),
             checkpoint: state.checkpoint,
@@ -114,12 +117,12 @@ impl Replay {
             }
         }
         for remove in removes {
-            let (path, vector) = (&*remove.path, &remove.deletion_vector);
-            let file = self.files.get(path);
+            let (path, vector) = (names::spelled(&remove.path).into_owned(), &remove.deletion_vector);
+            let file = self.files.get(path.as_str());
             if file.is_some_and(|file| file.deletion_vector.as_deref() == vector.as_ref()) {
-                self.changed.insert(path.into());
-                self.files.remove(path);
-                self.uncounted.remove(path);
+                self.changed.insert(path.as_str().into());
+                self.files.remove(path.as_str());
+                self.uncounted.remove(path.as_str());
             }
             self.remove(remove)?;
         }
@@ -132,7 +135,7 @@ impl Replay {
         self.version = version;
         for action in actions {
             match action {
-                Action::Add(add) if self.files.contains_key(add.path.as_str()) => {
+                Action::Add(add) if self.has_as_written(&add.path) => {
                     return Err(self.corrupt(format!("version {version} adds {:?} twice", add.path)));
                 }
                 Action::Add(add) => self.add(add)?,
@@ -146,6 +149,11 @@ impl Replay {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is a file of this path. A log that spells one file in two ways may have it under both.
+    fn has_as_written(&self, path: &str) -> bool {
+        self.files.get(&*names::spelled(path)).is_some_and(|file| file.written() == path)
     }
 
     /// Takes in what is not about a file.
@@ -221,13 +229,15 @@ impl Replay {
         }
     }
 
-    /// Notes that a file has left the table; whether that was known.
+    /// Notes that a file has left the table; whether that was known, and not perhaps by another spelling of its path.
     fn remove(&mut self, remove: Remove) -> Result<bool> {
         self.check_numbers(&remove.path, remove.size, remove.deletion_vector.as_ref())?;
         // Default: a writer that leaves the time out makes it the oldest.
         let at = remove.deletion_timestamp.unwrap_or(0);
-        let file = (remove.path.into(), remove.deletion_vector.map(Arc::new));
-        Ok(self.tombstones.insert(file, at).is_some())
+        let path: Arc<str> = names::spelled(&remove.path).into();
+        self.respelled |= *path != *remove.path;
+        let file = (path, remove.deletion_vector.map(Arc::new));
+        Ok(self.tombstones.insert(file, at).is_some() && !self.respelled)
     }
 
     fn add(&mut self, add: Add) -> Result<()> {

@@ -8,7 +8,7 @@ use basalt_storage::{Change, StorageError, Store, TableLog};
 use parquet::arrow::ArrowWriter;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
-use crate::support::{append, commit, schema, table};
+use crate::support::{append, commit, schema, shown, table};
 
 const PROTOCOL: &str = r#"{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}"#;
 
@@ -384,4 +384,38 @@ async fn a_value_is_no_nested_column() {
             }
         }
     }
+}
+
+/// A file that a log spells in two ways is one, and goes by either; what is written of it has the spelling of its writer.
+#[tokio::test]
+async fn a_file_that_is_spelled_in_two_ways_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("_delta_log");
+    fs::create_dir(&place).unwrap();
+    let entry = |version: u64| place.join(format!("{version:020}.json"));
+    let write = |version: u64, lines: &[String]| fs::write(entry(version), lines.join("\n")).unwrap();
+    let open = || TableLog::new(Store::open(folder.path().to_str().unwrap()).unwrap());
+    let rows = |n: u64| format!(r#","stats":"{{\"numRecords\":{n}}}""#);
+    let remove =
+        |path: &str| format!(r#"{{"remove":{{"path":"{path}","deletionTimestamp":0,"dataChange":true}}}}"#);
+    let (first, second) = (add("p=é/a", &rows(5)), add("b%20b", &rows(3)));
+    write(0, &[PROTOCOL.to_owned(), metadata(""), first, second, add("c", &rows(1))]);
+    let first = open().load().await.unwrap();
+    assert_eq!(first.rows(), 9);
+    write(1, &[remove("p=%C3%A9/a"), remove("b b"), add("p=%c3%a9/d", &rows(4))]);
+    let log = open();
+    for state in [log.refresh(&first).await.unwrap(), log.load().await.unwrap()] {
+        assert_eq!((state.version(), state.rows()), (1, 5));
+    }
+    // It comes once more, with the statistics of a writer that has counted again.
+    write(2, &[add("p=é/d", &rows(7))]);
+    let state = log.load().await.unwrap();
+    assert_eq!((state.rows(), state.fragments().len()), (8, 2));
+    let state = log.checkpoint(&state).await.unwrap();
+    assert_eq!(shown(&open().load().await.unwrap()), shown(&state));
+    let ids = state.fragments().iter().filter(|f| f.rows == 7).map(|f| f.id).collect();
+    let state = commit(&log, &state, &Change { remove: ids, ..Change::default() }).await.state;
+    assert_eq!(state.rows(), 1);
+    let text = fs::read_to_string(entry(3)).unwrap();
+    assert!(text.contains(r#""remove":{"path":"p=é/d""#), "{text}");
 }
