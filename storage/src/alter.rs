@@ -195,7 +195,7 @@ fn check_not_kept_by(metadata: &Metadata, name: &str) -> Result<()> {
 
 /// Gives a field a wider type; whether it is another one for readers of Delta.
 fn widen(field: &mut StructField, to: DataType) -> Result<bool> {
-    let Typed { data_type: from, logical, shape } = type_of(field)?;
+    let Typed { data_type: from, logical, shape } = type_of(field, Mapping::Name)?;
     let is_held_as_it_is = logical.is_none() && shape.is_none();
     if is_held_as_it_is && from == to {
         return Ok(false);

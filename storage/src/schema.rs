@@ -103,7 +103,7 @@ impl TableSchema {
         let mut has_invariants = false;
         let mut nested = Vec::new();
         for field in parsed.fields {
-            let Typed { data_type, logical, shape } = type_of(&field)?;
+            let Typed { data_type, logical, shape } = type_of(&field, mapping)?;
             nested.push(shape.map(Arc::new));
             has_invariants |= field.metadata.contains_key(INVARIANTS);
             let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str);
@@ -169,7 +169,8 @@ pub(crate) struct Typed {
     pub(crate) shape: Option<Shape>,
 }
 
-pub(crate) fn type_of(field: &StructField) -> Result<Typed> {
+/// The type of a column; of one that is nested the mapping says how its parts are found.
+pub(crate) fn type_of(field: &StructField, mapping: Mapping) -> Result<Typed> {
     let unsupported = |shown: &str| {
         let feature = format!("columns of the type {shown} (column {:?})", field.name);
         Err(StorageError::Unsupported { feature })
@@ -177,7 +178,7 @@ pub(crate) fn type_of(field: &StructField) -> Result<Typed> {
     let name = match &field.r#type {
         Value::String(name) => name.as_str(),
         nested @ Value::Object(_) => {
-            return match Shape::of(nested) {
+            return match Shape::of(nested, mapping) {
                 Ok(shape) => Ok(Typed { data_type: DataType::Utf8, logical: None, shape: Some(shape) }),
                 Err(part) => unsupported(&part),
             };

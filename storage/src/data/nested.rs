@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     limits::NESTED_DEPTH,
-    schema::{COLUMN_ID, PHYSICAL_NAME},
+    schema::{COLUMN_ID, Mapping, PHYSICAL_NAME},
 };
 
 /// Where Arrow has the id of a field of a Parquet file.
@@ -43,11 +43,11 @@ pub(crate) struct Member {
 
 impl Shape {
     /// The shape of a type of the schema. An error says which part no reader here knows.
-    pub(crate) fn of(data_type: &Value) -> Result<Self, String> {
-        Self::at(data_type, 0)
+    pub(crate) fn of(data_type: &Value, mapping: Mapping) -> Result<Self, String> {
+        Self::at(data_type, mapping, 0)
     }
 
-    fn at(data_type: &Value, depth: usize) -> Result<Self, String> {
+    fn at(data_type: &Value, mapping: Mapping, depth: usize) -> Result<Self, String> {
         if depth > NESTED_DEPTH {
             return Err(format!("a type that nests deeper than {NESTED_DEPTH} levels"));
         }
@@ -59,7 +59,7 @@ impl Shape {
         };
         let part = |name: &str| {
             let part = object.get(name).ok_or_else(|| format!("without {name}"))?;
-            Self::at(part, depth + 1)
+            Self::at(part, mapping, depth + 1)
         };
         match object.get("type").and_then(Value::as_str) {
             Some("array") => Ok(Self::List(Box::new(part("elementType")?))),
@@ -69,12 +69,16 @@ impl Shape {
                 let member = |field: &Value| {
                     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
                     let name = text(field.get("name")).ok_or("struct with a field without a name")?;
-                    let metadata = |key: &str| field.get("metadata").and_then(|metadata| metadata.get(key));
+                    // A schema that was mapped once may still have the names and the ids of that.
+                    let metadata = |key: &str| match mapping {
+                        Mapping::Name => None,
+                        _ => field.get("metadata").and_then(|metadata| metadata.get(key)),
+                    };
                     // Default: without a mapping a field has one name.
                     let physical = text(metadata(PHYSICAL_NAME)).unwrap_or_else(|| name.clone());
                     let id = metadata(COLUMN_ID).and_then(Value::as_i64);
                     let data_type = field.get("type").ok_or("struct with a field without a type")?;
-                    Ok(Member { name, physical, id, shape: Self::at(data_type, depth + 1)? })
+                    Ok(Member { name, physical, id, shape: Self::at(data_type, mapping, depth + 1)? })
                 };
                 fields.iter().map(member).collect::<Result<_, String>>().map(Self::Struct)
             }
@@ -184,7 +188,6 @@ mod tests {
             field("c", "col-2", 2, json!({"type": "array", "containsNull": true, "elementType":
                 {"type": "struct", "fields": [field("d", "col-3", 3, json!("string"))]}})),
         ]});
-        let shape = Shape::of(&schema).unwrap();
         let with_id = |name: &str, id: i64, array: &dyn Array| {
             let metadata = [(FIELD_ID.to_owned(), id.to_string())].into_iter().collect();
             Field::new(name, array.data_type().clone(), true).with_metadata(metadata)
@@ -204,6 +207,8 @@ mod tests {
                 (Arc::new(list), Arc::new(Int32Array::from(vec![Some(1), None])));
             let fields = vec![with_id(&name("col-2"), 2, &list), with_id(&name("col-1"), 1, &a)];
             let column: ArrayRef = Arc::new(StructArray::new(fields.into(), vec![list, a], None));
+            let mapping = if by_id { Mapping::Id } else { Mapping::PhysicalName };
+            let shape = Shape::of(&schema, mapping).unwrap();
             let text = shape.to_text(&column, by_id).unwrap();
             let texts: Vec<_> = text.as_string::<i32>().iter().flatten().collect();
             assert_eq!(
@@ -211,6 +216,12 @@ mod tests {
                 [r#"{"late":null,"a b":1,"c":[{"d":"x"},{"d":"y"}]}"#, r#"{"late":null,"a b":null,"c":[]}"#]
             );
         }
+        // Without a mapping the names of another time say nothing.
+        let shape = Shape::of(&schema, Mapping::Name).unwrap();
+        let a: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+        let column: ArrayRef = Arc::new(StructArray::new(vec![with_id("a b", 9, &a)].into(), vec![a], None));
+        let text = shape.to_text(&column, false).unwrap();
+        assert_eq!(text.as_string::<i32>().value(0), r#"{"late":null,"a b":7,"c":null}"#);
         let plain: ArrayRef = Arc::new(Int32Array::from(vec![1]));
         assert!(shape.to_text(&plain, false).unwrap_err().contains("Int32 in the file"));
     }
@@ -229,7 +240,7 @@ mod tests {
             (json!({}), "of an object"),
             (deep, "deeper"),
         ] {
-            assert!(Shape::of(&data_type).unwrap_err().contains(named), "{data_type}");
+            assert!(Shape::of(&data_type, Mapping::Name).unwrap_err().contains(named), "{data_type}");
         }
     }
 }
