@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::{
     error::{Result, StorageError},
     limits::{DELETION_VECTOR_BYTES, INLINE_DELETION_VECTOR_BYTES},
-    log::{Descriptor, FragmentEntry},
+    log::{DataFile, Descriptor, FragmentEntry},
     places,
     store::Store,
     z85,
@@ -103,12 +103,12 @@ pub(crate) fn file_of(store: &Store, descriptor: &Descriptor) -> Result<Option<S
     }
 }
 
-/// The rows of a fragment that are deleted, as offsets in it; `None` when none is.
-pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Option<Sip>> {
-    let Some(descriptor) = fragment.file.deletion_vector.as_deref() else { return Ok(None) };
+/// The rows of a file that are deleted; `None` when none is.
+pub(crate) async fn of_file(store: &Store, file: &DataFile) -> Result<Option<Sip>> {
+    let Some(descriptor) = file.deletion_vector.as_deref() else { return Ok(None) };
     let place = || match file_of(store, descriptor) {
-        Ok(Some(path)) => format!("{}/{path}, the deletion vector of {}", store.url(), fragment.file.path()),
-        _ => format!("the deletion vector of {}/{}", store.url(), fragment.file.path()),
+        Ok(Some(path)) => format!("{}/{path}, the deletion vector of {}", store.url(), file.path()),
+        _ => format!("the deletion vector of {}/{}", store.url(), file.path()),
     };
     let size = u64::from(descriptor.size_in_bytes);
     if size > DELETION_VECTOR_BYTES {
@@ -130,15 +130,21 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
             store.get_ranges(&path, &[range]).await?.concat()
         }
     };
-    let limits = Limits { cardinality: fragment.file.rows(), ..Limits::default() };
+    let limits = Limits { cardinality: file.rows(), ..Limits::default() };
     let set = deletion_vector::read(&blob, &limits).map_err(|e| StorageError::corrupt(place(), e))?;
     if set.cardinality() != descriptor.cardinality {
         let why = format!("{} rows are in it, {} in the log", set.cardinality(), descriptor.cardinality);
         return Err(StorageError::corrupt(place(), why));
     }
-    if let Some(last) = set.view().last().filter(|last| *last >= fragment.file.rows()) {
-        return Err(StorageError::corrupt(place(), format!("row {last} of {}", fragment.file.rows())));
+    if let Some(last) = set.view().last().filter(|last| *last >= file.rows()) {
+        return Err(StorageError::corrupt(place(), format!("row {last} of {}", file.rows())));
     }
+    Ok(Some(set))
+}
+
+/// The rows of a fragment that are deleted, as offsets in it; `None` when none is.
+pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Option<Sip>> {
+    let Some(set) = of_file(store, &fragment.file).await? else { return Ok(None) };
     let first = fragment.first_row;
     let whole = fragment.is_whole_file();
     let part = if whole {

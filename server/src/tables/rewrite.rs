@@ -1,10 +1,10 @@
 //! Tables whose deletions leave no deletion vectors: files that lose rows are written again without them.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::Deletes;
+use basalt_storage::{Deletes, TableState};
 
 use super::{
     Tables,
@@ -48,6 +48,17 @@ pub(super) fn no_files() -> RequestError {
     RequestError::new(ErrorReason::InvalidStore, message).at("deletes")
 }
 
+/// The fragments of the files of some that are not among these.
+fn others_of(base: &TableState, gone: &[u32]) -> Vec<u32> {
+    let parts = gone.iter().filter_map(|id| base.fragment(*id)).filter(|entry| !entry.is_whole_file());
+    let files: BTreeSet<&str> = parts.map(|entry| entry.file.path()).collect();
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let others = base.fragments().iter().filter(|entry| !entry.is_whole_file() && !gone.contains(&entry.id));
+    others.filter(|entry| files.contains(entry.file.path())).map(|entry| entry.id).collect()
+}
+
 impl Stored {
     /// What a deletion of rows comes to where the table wants no deletion vectors: the fragments that lose rows go, and
     /// others with the rest of their rows come. It is one commit, as the deletion is, and conflicts with the same.
@@ -62,6 +73,16 @@ impl Stored {
                     let rest = fragment.clone().with_deleted(Some(Arc::clone(&deleted)));
                     let (rows, takes) = rest_of(&self.shared, &self.table, rest).await?;
                     new.push(self.write_rows(rows).await?);
+                    held.push(takes);
+                }
+                gone.push(id);
+            }
+            // A file goes with all that it has: of one of several fragments the others are written again too.
+            for id in others_of(base, gone) {
+                let snapshot = self.fragments_at(base, &[id], &self.all_columns()).await?;
+                for fragment in snapshot.fragments() {
+                    let (rows, takes) = rest_of(&self.shared, &self.table, fragment.clone()).await?;
+                    new.extend(self.write_some(rows).await?);
                     held.push(takes);
                 }
                 gone.push(id);

@@ -87,10 +87,29 @@ pub(super) struct Planned {
     pub(super) vectors: Option<(String, Vec<u8>)>,
 }
 
-/// The actions that make the version behind `base`.
+/// The deleted rows of files, by their paths.
+pub(super) type Deletions = BTreeMap<String, Sip>;
+
+/// The files of several fragments that a change deletes rows of, and that stay: what was deleted of them before is asked for.
+pub(super) fn parted_files<'a>(base: &'a TableState, change: &Change) -> Vec<&'a DataFile> {
+    let is_part = |entry: &&FragmentEntry| !entry.is_whole_file();
+    let part = |id: &u32| base.fragment(*id).filter(is_part);
+    // Rows of each that do not go with a whole part.
+    let mut left: BTreeMap<&str, (&DataFile, u64)> = BTreeMap::new();
+    let mut take = |entry: &'a FragmentEntry, rows: u32| {
+        let (_, left) = left.entry(entry.file.path()).or_insert((&*entry.file, entry.file.rows));
+        *left = left.saturating_sub(u64::from(rows));
+    };
+    change.remove.iter().filter_map(part).for_each(|entry| take(entry, entry.rows));
+    change.deletions.iter().filter_map(|(id, _)| part(id)).for_each(|entry| take(entry, 0));
+    left.into_values().filter(|(_, left)| *left > 0).map(|(file, _)| file).collect()
+}
+
+/// The actions that make the version behind `base`; `before` has what was deleted of [`parted_files`].
 pub(super) fn plan(
     base: &TableState,
     change: &Change,
+    before: &Deletions,
     now: i64,
     mut new_id: impl FnMut() -> Uuid,
 ) -> Result<Planned> {
@@ -157,11 +176,25 @@ pub(super) fn plan(
 
     let data_change = change.operation != Operation::Compact;
     let mut changed = BTreeSet::new();
-    let mut find = |id: u32| whole_file(base, id, &mut changed);
+    let mut find = |id: u32| unchanged(base, id, &mut changed);
+    // What goes of files of several fragments, which share one entry of the log: `None` is all of a part.
+    let mut parted: BTreeMap<&str, Vec<Part<'_>>> = BTreeMap::new();
     for id in &change.remove {
-        actions.push(Action::Remove(remove(&find(*id)?.file, data_change, now)));
+        let fragment = find(*id)?;
+        match fragment.is_whole_file() {
+            true => actions.push(Action::Remove(remove(&fragment.file, data_change, now))),
+            false => parted.entry(fragment.file.path()).or_default().push((fragment, None)),
+        }
     }
     let mut vectors = Vectors::new(new_id());
+    let mut lessen = |file: &DataFile, deleted: &Sip, actions: &mut Vec<Action>| {
+        actions.push(Action::Remove(remove(file, data_change, now)));
+        let mut add = file.to_add(data_change);
+        add.stats = Some(wide_stats(add.stats.as_deref(), file.rows)?);
+        add.deletion_vector = Some(vectors.push(deleted)?);
+        actions.push(Action::Add(add));
+        Ok::<_, StorageError>(())
+    };
     for (id, deleted) in &change.deletions {
         let fragment = find(*id)?;
         if deleted.view().last().is_none_or(|last| last >= u64::from(fragment.rows)) {
@@ -169,11 +202,18 @@ pub(super) fn plan(
                 format!("no row, or one beyond its {} rows, is deleted of fragment {id}", fragment.rows);
             return Err(StorageError::corrupt(base.id(), why));
         }
-        actions.push(Action::Remove(remove(&fragment.file, data_change, now)));
-        let mut add = fragment.file.to_add(data_change);
-        add.stats = Some(wide_stats(add.stats.as_deref(), fragment.file.rows)?);
-        add.deletion_vector = Some(vectors.push(deleted)?);
-        actions.push(Action::Add(add));
+        match fragment.is_whole_file() {
+            true => lessen(&fragment.file, deleted, &mut actions)?,
+            false => parted.entry(fragment.file.path()).or_default().push((fragment, Some(deleted))),
+        }
+    }
+    for (path, parts) in &parted {
+        let Some((FragmentEntry { file, .. }, _)) = parts.first() else { continue };
+        let deleted = deleted_of(parts, before.get(*path));
+        match deleted.cardinality() == file.rows {
+            true => actions.push(Action::Remove(remove(file, data_change, now))),
+            false => lessen(file, &deleted, &mut actions)?,
+        }
     }
     let adds =
         change.add.iter().zip(first_id..).map(|(file, id)| Action::Add(add(file, id, data_change, now)));
@@ -181,18 +221,32 @@ pub(super) fn plan(
     Ok(Planned { actions, first_id, vectors: vectors.finish() })
 }
 
-/// A fragment that is changed once and is a whole file: a file's parts share one entry of the log.
-fn whole_file<'a>(base: &'a TableState, id: u32, changed: &mut BTreeSet<u32>) -> Result<&'a FragmentEntry> {
+/// A fragment that is changed once.
+fn unchanged<'a>(base: &'a TableState, id: u32, changed: &mut BTreeSet<u32>) -> Result<&'a FragmentEntry> {
     let fragment = base.fragment(id).filter(|_| changed.insert(id));
-    let fragment = fragment.ok_or_else(|| {
+    fragment.ok_or_else(|| {
         StorageError::corrupt(base.id(), format!("there is no fragment {id}, or it is changed twice"))
-    })?;
-    if !fragment.is_whole_file() {
-        return Err(StorageError::Unsupported {
-            feature: format!("a change of a part of {:?}", fragment.file.path()),
-        });
+    })
+}
+
+/// A fragment of a file that has others, and the offsets of its deleted rows; `None`: all of them.
+type Part<'a> = (&'a FragmentEntry, Option<&'a Sip>);
+
+/// The deleted rows of a file: of its parts those that are said, of all others those that were deleted before.
+fn deleted_of(parts: &[Part<'_>], before: Option<&Sip>) -> Sip {
+    // A part has a row.
+    let range = |part: &FragmentEntry| part.first_row..=part.first_row + u64::from(part.rows) - 1;
+    let named = Sip::from_ranges(parts.iter().map(|(part, _)| range(part)));
+    let whole = parts.iter().filter(|(_, deleted)| deleted.is_none()).map(|(part, _)| range(part));
+    let mut sets = vec![Sip::from_ranges(whole)];
+    sets.extend(before.map(|before| before.difference(&named)));
+    for (part, deleted) in parts {
+        let first = part.first_row;
+        if let Some(deleted) = deleted {
+            sets.push(Sip::from_ids(deleted.iter().map(|row| first + row)));
+        }
     }
-    Ok(fragment)
+    Sip::union_all(&sets)
 }
 
 fn remove(file: &DataFile, data_change: bool, now: i64) -> Remove {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Committed, Moment, TableLog,
     actions::{self, Action, CommitInfo},
-    change::{self, Change},
+    change::{self, Change, Deletions},
     lock,
     names::{self, LogFile},
     replay::Replay,
@@ -20,6 +20,7 @@ use super::{
     whole_checkpoints,
 };
 use crate::{
+    deletions,
     error::{CommitError, Result, StorageError},
     limits::{COMMIT_BYTES, LOG_YOUNG, NEWEST_FOR, RESOLVE_DELAY, RESOLVE_FOR},
 };
@@ -48,7 +49,8 @@ impl TableLog {
             }
         }
         let was_newest = self.newest_at(base.version);
-        let planned = change::plan(base, change, self.store.now_millis(), || self.store.new_id())?;
+        let before = self.deleted_before(base, change).await?;
+        let planned = change::plan(base, change, &before, self.store.now_millis(), || self.store.new_id())?;
         let version = base.version + 1;
         let bytes = Bytes::from(actions::serialize(version, &planned.actions)?);
         // What is no state is not written.
@@ -86,6 +88,16 @@ impl TableLog {
         }
         self.was_newest(version, at);
         Ok(Committed { state, first_id: planned.first_id })
+    }
+
+    /// What is deleted of files of several fragments that lose other rows now: their fragments share one deletion vector.
+    async fn deleted_before(&self, base: &TableState, change: &Change) -> Result<Deletions> {
+        let mut before = Deletions::new();
+        for file in change::parted_files(base, change) {
+            let deleted = deletions::of_file(&self.store, file).await?;
+            before.extend(deleted.map(|deleted| (file.path().to_owned(), deleted)));
+        }
+        Ok(before)
     }
 
     /// Whether a version that was written is part of the log, and not behind one that a vacuum has removed: its name

@@ -244,7 +244,7 @@ impl FragmentEntry {
         }
     }
 
-    /// Whether it is all of its file. A part cannot be changed, or go, without the others.
+    /// Whether it is all of its file. The parts of one share its entry of the log, and its deletion vector.
     pub fn is_whole_file(&self) -> bool {
         u64::from(self.rows) == self.file.rows
     }

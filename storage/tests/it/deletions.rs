@@ -1,9 +1,12 @@
 //! Deletion vectors, in the log and in files.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use basalt_core::limits::FRAGMENT_ROWS;
 use basalt_sip::Sip;
-use basalt_storage::{Change, Operation, Store};
+use basalt_storage::{Change, Operation, Store, TableState};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 use crate::support::{append, commit, numbers, table};
@@ -113,4 +116,74 @@ async fn a_vector_is_found_by_an_absolute_path_in_the_folder_of_the_table() {
     // A vacuum knows that it is needed.
     log.vacuum(&state).await.unwrap();
     assert_eq!(numbers(&log, &state).await, rows);
+}
+
+/// A file that another writer has appended, of more rows than a fragment has.
+#[tokio::test]
+async fn rows_of_a_file_of_several_fragments_are_deleted() {
+    const FIRST: i64 = FRAGMENT_ROWS as i64;
+    const ROWS: i64 = FIRST + 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, state) = table(&store).await;
+    let place = folder.path().join("tables/t");
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+    let path = place.join("theirs.parquet");
+    let mut writer = ArrowWriter::try_new(fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let add = json!({"add": {
+        "path": "theirs.parquet", "partitionValues": {}, "size": fs::metadata(&path).unwrap().len(),
+        "modificationTime": 0, "dataChange": true, "stats": json!({"numRecords": ROWS}).to_string()
+    }});
+    let entry = |version: u64| place.join(format!("_delta_log/{version:020}.json"));
+    fs::write(entry(1), add.to_string()).unwrap();
+    let state = log.refresh(&state).await.unwrap();
+    let mut parts: Vec<_> = state.fragments().iter().map(|f| (f.first_row, f.id)).collect();
+    parts.sort_unstable();
+    let (one, two) = (parts[0].1, parts[1].1);
+    assert_eq!((parts.len(), parts[1].0), (2, FRAGMENT_ROWS as u64));
+
+    let deleted = async |state: &TableState| {
+        let mut deleted = Vec::new();
+        for id in [one, two] {
+            let rows = log.deleted_rows(state.fragment(id).unwrap()).await.unwrap();
+            deleted.push(rows.map_or(0, |rows| rows.cardinality()));
+        }
+        deleted
+    };
+    let of = |id: u32, rows: Sip| Change {
+        operation: Operation::Delete,
+        deletions: vec![(id, rows)],
+        ..Change::default()
+    };
+    let state = commit(&log, &state, &of(one, Sip::from_sorted_ids(&[1, 5]))).await.state;
+    assert_eq!(deleted(&state).await, [2, 0]);
+    let state = commit(&log, &state, &of(two, Sip::from_sorted_ids(&[0, 999]))).await.state;
+    assert_eq!(deleted(&state).await, [2, 2]);
+    let gone = [1, 5, FIRST, FIRST + 999];
+    let expected: Vec<i64> = (0..ROWS).filter(|n| !gone.contains(n)).collect();
+    let mut found = numbers(&log, &log.load().await.unwrap()).await;
+    found.sort_unstable();
+    assert!(found == expected);
+    // One of them goes whole, and the other keeps what it has.
+    let change = Change { remove: vec![one], ..Change::default() };
+    let state = commit(&log, &state, &change).await.state;
+    assert_eq!(deleted(&state).await, [FRAGMENT_ROWS as u64, 2]);
+    let left = commit(&log, &state, &of(two, Sip::from_ranges([0..=997, 999..=999]))).await.state;
+    assert_eq!((left.rows(), left.fragments().len()), (1, 2));
+    // What has no row left is no file of the table.
+    let left = commit(&log, &left, &of(two, Sip::from_ranges([0..=999]))).await.state;
+    assert_eq!((left.rows(), left.fragments().len()), (0, 0));
+    // Both go at once, as with TRUNCATE.
+    let version = left.version() + 1;
+    fs::write(entry(version), add.to_string()).unwrap();
+    let state = log.refresh(&left).await.unwrap();
+    assert_eq!(state.rows(), ROWS as u64);
+    let change = Change { remove: vec![two, one], ..Change::default() };
+    let state = commit(&log, &state, &change).await.state;
+    assert_eq!((state.rows(), log.load().await.unwrap().fragments().len()), (0, 0));
+    let text = fs::read_to_string(entry(version + 1)).unwrap();
+    assert_eq!((text.matches("\"remove\"").count(), text.matches("\"add\"").count()), (1, 0));
 }
