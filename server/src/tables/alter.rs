@@ -61,9 +61,14 @@ impl Tables {
         match stored.log.commit(&state, &change).await {
             Ok(committed) => {
                 let version = committed.state.version();
-                match committed.state.has_same_columns(&state) {
-                    true => stored.advance(committed.state, &[], &|_| {}).await?,
-                    false => self.take_over(stored, committed.state, at).await?,
+                let shown = match committed.state.has_same_columns(&state) {
+                    true => stored.advance(committed.state, &[], &|_| {}).await,
+                    false => self.take_over(stored, committed.state, at).await,
+                };
+                // It is written, whatever comes of showing it: who follows the log shows it then.
+                if let Err(error) = shown {
+                    let (table, error) = (stored.table.name(), error.message());
+                    tracing::warn!(table, version, error, "cannot show columns that were committed");
                 }
                 stored.check_named(version).await?;
                 Ok(Some(version))
@@ -83,5 +88,55 @@ impl Tables {
                 Err(RequestError::new(ErrorReason::OutcomeUnknown, message))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use basalt_core::{
+        schema::{DataType, Field, Schema},
+        table::Appender,
+    };
+
+    use super::*;
+    use crate::{
+        Config, environment,
+        state::State,
+        tables::{NewRows, Replaces},
+    };
+
+    #[tokio::test]
+    async fn a_change_that_was_committed_and_cannot_be_shown_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
+        let state = State::new(environment::process(), &config, None).unwrap();
+        state.tables.load().await.unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let table = state.catalog.get("t").unwrap();
+        let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
+        let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
+        state.tables.write(rows).await.unwrap();
+
+        // The new column is not read without the file.
+        let tables = std::fs::read_dir(folder.path().join("tables")).unwrap();
+        let place = tables.map(|entry| entry.unwrap().path()).next().unwrap();
+        let files = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path());
+        let data: Vec<_> = files.filter(|path| path.is_file()).collect();
+        assert_eq!(data.len(), 1);
+        std::fs::remove_file(&data[0]).unwrap();
+        let add = Alteration::Add(Field::new("b", DataType::Int64, true));
+        state.tables.alter(&table, vec![add.clone()], None).await.unwrap();
+        let log = basalt_storage::TableLog::new(
+            basalt_storage::Store::open_existing(place.to_str().unwrap()).unwrap(),
+        );
+        let committed = log.load().await.unwrap();
+        assert_eq!((committed.version(), committed.schema().fields().len()), (2, 2));
+        // Whoever asks for it again is told that it is there, or that the columns are others.
+        state.tables.alter(&table, vec![add], None).await.unwrap_err();
+        assert_eq!(log.load().await.unwrap().version(), 2);
     }
 }
