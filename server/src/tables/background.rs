@@ -183,8 +183,8 @@ impl Stored {
         self.compact().await?;
         let state = self.state();
         if state.needs_checkpoint() {
-            let state = self.log.checkpoint(&state).await?;
-            self.replace_state(state);
+            let noted = self.log.checkpoint(&state).await?;
+            self.note_checkpoint(&noted);
         }
         Ok(())
     }

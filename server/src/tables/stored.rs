@@ -224,6 +224,7 @@ impl Stored {
         }
         self.install(&state);
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        let state = state.with_checkpoint_of(&states.newest);
         let before = std::mem::replace(&mut states.newest, state);
         if before.retention() != states.newest.retention() {
             self.shared.expire_now.notify_one();
@@ -246,12 +247,10 @@ impl Stored {
         self.warm(&state, &mine, &|_| {}).await
     }
 
-    /// Notes that the newest state has a checkpoint.
-    pub(super) fn replace_state(&self, state: Arc<TableState>) {
+    /// Notes that a state has a checkpoint, though there may be newer ones by now: they need none so soon.
+    pub(super) fn note_checkpoint(&self, state: &TableState) {
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
-        if states.newest.version() == state.version() {
-            states.newest = state;
-        }
+        states.newest = Arc::clone(&states.newest).with_checkpoint_of(state);
     }
 
     /// Forgets the versions that were superseded longer ago than they are kept; memory, what only they have, much sooner.
@@ -273,5 +272,56 @@ impl Stored {
             let here: HashSet<u64> = state.fragments().iter().map(|entry| entry.source().rows).collect();
             self.forget_rows(over.into_iter().filter(|rows| !here.contains(rows)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use basalt_core::{
+        schema::{DataType, Field, Schema},
+        table::Appender,
+    };
+
+    use super::*;
+    use crate::{
+        Config, environment,
+        state::State,
+        tables::{NewRows, Replaces},
+    };
+
+    #[tokio::test]
+    async fn a_checkpoint_is_noted_whatever_is_committed_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
+        let state = State::new(environment::process(), &config, None).unwrap();
+        state.tables.load().await.unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let write = async || {
+            let mut appender = Appender::new(state.catalog.get("t").unwrap(), &[]).unwrap();
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+            let batch = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
+            appender.push(&batch).unwrap();
+            let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
+            state.tables.write(rows).await.unwrap();
+        };
+        let stored = state.tables.list_stored().remove(0);
+        while !stored.state().needs_checkpoint() {
+            write().await;
+        }
+        let before = stored.state();
+        // It is written while others write.
+        write().await;
+        let noted = stored.log.checkpoint(&before).await.unwrap();
+        stored.note_checkpoint(&noted);
+        assert_eq!(stored.state().version(), before.version() + 1);
+        assert!(!stored.state().needs_checkpoint());
+        write().await;
+        assert!(!stored.state().needs_checkpoint());
+        // Also for one that was made of a state from before.
+        let made = stored.log.refresh(&before).await.unwrap();
+        stored.advance(made, &[], &|_| {}).await.unwrap();
+        assert!(before.needs_checkpoint() && !stored.state().needs_checkpoint());
     }
 }

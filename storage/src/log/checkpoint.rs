@@ -41,6 +41,19 @@ impl TableState {
         // Default: without a checkpoint all versions are behind it.
         self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY && is_writable()
     }
+
+    /// The same state, which also knows of the checkpoint that an earlier one, or one of its own version, knows of: it may have
+    /// been made while that was written.
+    #[must_use]
+    pub fn with_checkpoint_of(self: Arc<Self>, earlier: &Self) -> Arc<Self> {
+        let is_earlier = earlier.version <= self.version && earlier.id() == self.id();
+        if !is_earlier || earlier.checkpoint <= self.checkpoint {
+            return self;
+        }
+        let mut next = Self::clone(&self);
+        next.checkpoint = earlier.checkpoint;
+        Arc::new(next)
+    }
 }
 
 impl TableLog {

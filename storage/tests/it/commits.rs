@@ -76,6 +76,29 @@ async fn a_checkpoint_says_what_the_replay_says() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_is_known_to_versions_behind_it() {
+    let store = Store::in_memory();
+    let (log, first) = table(&store).await;
+    let mut state = Arc::clone(&first);
+    while !state.needs_checkpoint() {
+        state = append(&log, &state, [1]).await.state;
+    }
+    let newer = append(&log, &state, [2]).await.state;
+    let noted = log.checkpoint(&state).await.unwrap();
+    assert!(!noted.needs_checkpoint() && newer.needs_checkpoint());
+    for state in [&newer, &state] {
+        let knows = Arc::clone(state).with_checkpoint_of(&noted);
+        assert!(!knows.needs_checkpoint());
+        assert_eq!(shown(&knows), shown(state));
+    }
+    // One that comes before it has none, and what knows of a later one keeps that.
+    assert!(Arc::ptr_eq(&Arc::clone(&first).with_checkpoint_of(&noted), &first));
+    assert!(Arc::ptr_eq(&Arc::clone(&noted).with_checkpoint_of(&first), &noted));
+    let other = table(&Store::in_memory()).await.1;
+    assert!(Arc::ptr_eq(&Arc::clone(&newer).with_checkpoint_of(&other), &newer));
+}
+
+#[tokio::test]
 async fn retention_is_among_the_properties() {
     let schema = Schema::new(vec![Field::new("at", DataType::Timestamp, true)]).unwrap();
     let day = Retention::new(&schema, "at", Duration::from_secs(24 * 3600)).unwrap();
