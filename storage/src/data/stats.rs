@@ -52,7 +52,8 @@ pub(super) fn of_file(schema: &Schema, metadata: &ParquetMetaData, with_nan: &BT
         });
         // Default: nothing is known of no rows.
         let mut column = chunks.reduce(merge).unwrap_or_default();
-        if with_nan.contains(&i) || stats_type(field) == DataType::Bool {
+        if with_nan.contains(&i) || (stats_type(field) == DataType::Bool && field.data_type != DataType::Bool)
+        {
             (column.min, column.max) = (None, None);
         }
         columns.push(column);
@@ -101,7 +102,8 @@ fn of_chunk(statistics: &Statistics, values: i64, data_type: DataType) -> Column
             both(s.min_opt(), s.max_opt(), |v| Some(Value::Text(v.as_utf8().ok()?.into())))
         }
         Statistics::FixedLenByteArray(s) => both(s.min_opt(), s.max_opt(), |v| big_endian(v.data())),
-        Statistics::Boolean(_) | Statistics::Int96(_) => None,
+        Statistics::Boolean(s) => both(s.min_opt(), s.max_opt(), |v| Some(Value::Bool(*v))),
+        Statistics::Int96(_) => None,
     };
     let (min, max) = bounds.unzip();
     ColumnStats { min, max, nulls }
@@ -164,7 +166,10 @@ pub(super) fn json(value: &Value, data_type: DataType, greatest: bool) -> Option
             }
             quoted(&cut)
         }
-        Value::Null | Value::Bool(_) => return None,
+        // Nothing is left out by it here. deltalake takes a column with a number of nulls and without bounds for one that has
+        // no value, and loses its rows.
+        Value::Bool(v) => v.to_string(),
+        Value::Null => return None,
     })
 }
 
@@ -364,6 +369,27 @@ mod tests {
         let [min, max] = bounds(many, 2);
         assert!((-900_719_925_474_099_700..-900_719_925_474_099_299).contains(&min), "{min}");
         assert!((900_719_925_474_099_299..900_719_925_474_099_700).contains(&max), "{max}");
+    }
+
+    #[test]
+    fn booleans_have_bounds_in_the_log_alone() {
+        let chunk = |min, max, nulls| {
+            of_chunk(&Statistics::boolean(min, max, None, Some(nulls), false), 3, DataType::Bool)
+        };
+        let said = |column: &ColumnStats| {
+            let bound = |value: &Option<Value>, greatest| json(value.as_ref()?, DataType::Bool, greatest);
+            (bound(&column.min, false), bound(&column.max, true))
+        };
+        let text = |min: &str, max: &str| (Some(min.to_owned()), Some(max.to_owned()));
+        let (no, yes) = (chunk(Some(false), Some(false), 0), chunk(Some(true), Some(true), 1));
+        assert_eq!(said(&no), text("false", "false"));
+        assert_eq!(said(&merge(no.clone(), yes.clone())), text("false", "true"));
+        let nulls = chunk(None, None, 3);
+        assert_eq!(said(&nulls), (None, None));
+        assert_eq!(said(&merge(nulls, yes)), text("true", "true"));
+        let stats = r#"{"numRecords":3,"minValues":{"a":false},"maxValues":{"a":true},"nullCount":{"a":1}}"#;
+        let column = columns_stats(Some(stats), [("a", DataType::Bool)].into_iter())[0].clone();
+        assert_eq!(column, ColumnStats { min: None, max: None, nulls: Some(1) });
     }
 
     #[test]

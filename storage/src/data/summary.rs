@@ -317,6 +317,17 @@ mod tests {
     }
 
     #[test]
+    fn booleans_are_said_as_they_were() {
+        let schema = schema(&[("a", DataType::Bool), ("n", DataType::Int64)]);
+        let text = r#"{"numRecords":3,"minValues":{"a":false,"n":1},"maxValues":{"a":true,"n":2},"nullCount":{"a":1,"n":0}}"#;
+        let summary = Summary::new(Some(text.to_owned()), Some(&schema));
+        assert!(matches!(summary.form, Form::Values { .. }));
+        assert_eq!(summary.to_stats().as_deref(), Some(text));
+        assert_eq!(summary.column(0), ColumnStats { min: None, max: None, nulls: Some(1) });
+        assert_eq!((summary.bounds().get(0), summary.bounds().get(1)), (None, Some((1, 2))));
+    }
+
+    #[test]
     fn what_others_say_in_their_way_is_kept() {
         for text in [
             r#"{"numRecords": 7, "minValues": {"id": 1}, "maxValues": {"id": 2}, "nullCount": {"id": 0}}"#,
