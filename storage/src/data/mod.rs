@@ -1,5 +1,6 @@
 //! Data files: the rows of a table in Parquet.
 
+mod alike;
 mod bounds;
 mod convert;
 pub(crate) mod digest;

@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, ListArray, MapArray, NullArray, StructArray, 
 use arrow_schema::{DataType, Field, Fields};
 use serde_json::Value;
 
+use super::alike;
 use crate::{
     limits::NESTED_DEPTH,
     schema::{COLUMN_ID, Mapping, PHYSICAL_NAME},
@@ -122,17 +123,21 @@ impl Shape {
             }
             Self::Struct(members) => {
                 let given = array.as_struct_opt().ok_or_else(misfit)?;
-                let place = |member: &Member| {
-                    given.fields().iter().position(|field| match (by_id, member.id) {
-                        (true, Some(id)) => {
-                            field.metadata().get(FIELD_ID).is_some_and(|given| *given == id.to_string())
-                        }
-                        _ => *field.name() == member.physical,
-                    })
+                let is_another = |given: &str| members.iter().any(|member| member.physical == given);
+                let place = |member: &Member| match (by_id, member.id) {
+                    (true, Some(id)) => {
+                        let id = id.to_string();
+                        let has_id = |field: &Arc<Field>| field.metadata().get(FIELD_ID) == Some(&id);
+                        Ok(given.fields().iter().position(has_id))
+                    }
+                    _ => {
+                        let names = given.fields().iter().map(|field| field.name().as_str());
+                        alike::place_of(&member.physical, names, is_another)
+                    }
                 };
                 let mut columns = Vec::with_capacity(members.len());
                 for member in members {
-                    columns.push(match place(member) {
+                    columns.push(match place(member)? {
                         Some(place) => member.shape.shaped(given.column(place), by_id)?,
                         None => Arc::new(NullArray::new(given.len())),
                     });
@@ -222,6 +227,15 @@ mod tests {
         let column: ArrayRef = Arc::new(StructArray::new(vec![with_id("a b", 9, &a)].into(), vec![a], None));
         let text = shape.to_text(&column, false).unwrap();
         assert_eq!(text.as_string::<i32>().value(0), r#"{"late":null,"a b":7,"c":null}"#);
+        // A name that differs in case alone is that of the field, unless there are two such.
+        let a: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+        let two = vec![with_id("A B", 1, &a), with_id("A b", 1, &a)];
+        let one: ArrayRef =
+            Arc::new(StructArray::new(vec![two[0].clone()].into(), vec![Arc::clone(&a)], None));
+        let text = shape.to_text(&one, false).unwrap();
+        assert_eq!(text.as_string::<i32>().value(0), r#"{"late":null,"a b":7,"c":null}"#);
+        let both: ArrayRef = Arc::new(StructArray::new(two.into(), vec![Arc::clone(&a), a], None));
+        assert!(shape.to_text(&both, false).unwrap_err().contains("both \"A B\" and \"A b\""));
         let plain: ArrayRef = Arc::new(Int32Array::from(vec![1]));
         assert!(shape.to_text(&plain, false).unwrap_err().contains("Int32 in the file"));
     }

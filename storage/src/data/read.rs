@@ -28,7 +28,7 @@ use parquet::{
 };
 
 use super::{
-    convert,
+    alike, convert,
     digest::{Piece, Seen},
     footer,
     nested::Shape,
@@ -316,10 +316,11 @@ fn sources(
         roots[root].is_group() || info.has_repetition() && info.repetition() == Repetition::REPEATED
     };
     let root_of = |place: usize, field: &Field, name: &str| {
-        let root = (0..roots.len()).find(|root| match ids {
-            Some(ids) => id_of(*root) == Some(ids[place]),
-            None => roots[*root].name() == name,
-        });
+        let is_another = |given: &str| state.schema.physical.iter().any(|physical| physical == given);
+        let root = match ids {
+            Some(ids) => (0..roots.len()).find(|root| id_of(*root) == Some(ids[place])),
+            None => alike::place_of(name, roots.iter().map(|root| root.name()), is_another)?,
+        };
         // A value stands alone; what is nested in the file is no column of values, and not one of nulls either.
         let shaped = state.schema.nested.get(place).is_some_and(Option::is_some);
         match root.map(is_nested) {

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
-use arrow_array::{Array as _, ArrayRef, Int64Array, ListArray, RecordBatch, types::Int64Type};
+use arrow_array::{
+    Array as _, ArrayRef, Int64Array, ListArray, RecordBatch, cast::AsArray as _, types::Int64Type,
+};
 use basalt_sip::Sip;
 use basalt_storage::{Change, StorageError, Store, TableLog};
 use parquet::arrow::ArrowWriter;
@@ -418,4 +420,54 @@ async fn a_file_that_is_spelled_in_two_ways_is_one() {
     assert_eq!(state.rows(), 1);
     let text = fs::read_to_string(entry(3)).unwrap();
     assert!(text.contains(r#""remove":{"path":"p=é/d""#), "{text}");
+}
+
+/// A column whose name in the file differs in case alone is that of the table, unless the file has two such.
+#[tokio::test]
+async fn a_column_is_found_whatever_its_case_is() {
+    let field = |name: &str| {
+        format!(r#"{{\"name\":\"{name}\",\"type\":\"long\",\"nullable\":true,\"metadata\":{{}}}}"#)
+    };
+    for (names, found) in [
+        (["na", "NA"], Ok(vec![Some(0), None])),
+        (["x", "NA"], Ok(vec![Some(1), None])),
+        (["x", "y"], Ok(vec![None, None])),
+        (["Na", "NA"], Err("\"Na\" and \"NA\"")),
+        // It is the other column of the table.
+        (["x", "other"], Ok(vec![None, Some(1)])),
+        (["nA", "Other"], Ok(vec![Some(0), Some(1)])),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let column = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let columns = names.iter().zip(0..).map(|(name, value)| (*name, column(value), true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let path = folder.path().join("a");
+        let mut writer =
+            ArrowWriter::try_new(fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let size = format!(r#""size":{}"#, fs::metadata(&path).unwrap().len());
+        let action = add("a", r#","stats":"{\"numRecords\":1}""#).replace(r#""size":9"#, &size);
+        let fields = [field("na"), field("other")].join(",");
+        let metadata = metadata("").replace(&field("n"), &fields);
+        assert!(metadata.contains("other"));
+        fs::create_dir(folder.path().join("_delta_log")).unwrap();
+        let commit = folder.path().join("_delta_log/00000000000000000000.json");
+        fs::write(commit, [PROTOCOL, &metadata, &action].join("\n")).unwrap();
+        let log = TableLog::new(Store::open_existing(folder.path().to_str().unwrap()).unwrap());
+        let state = log.load().await.unwrap();
+        let fragment = state.fragments().iter().next().unwrap();
+        match (log.read(&state, fragment, &[0, 1]).await, found) {
+            (Ok(mut reader), Ok(found)) => {
+                let rows = reader.next().await.unwrap().unwrap();
+                let value = |i: usize| {
+                    let column: &Int64Array = rows.column(i).as_primitive();
+                    column.is_valid(0).then(|| column.value(0))
+                };
+                assert_eq!([value(0), value(1)].to_vec(), found, "{names:?}");
+            }
+            (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{error}"),
+            (read, found) => panic!("{names:?}: {found:?}, {:?}", read.map(drop)),
+        }
+    }
 }
