@@ -61,7 +61,7 @@ impl Statement {
     /// # Errors
     /// What the server objects to, with its line and column; [`Error::Incomplete`](crate::Error::Incomplete).
     pub async fn collect(self) -> Result<QueryResult> {
-        match is_query(&self.request.sql) {
+        match may_repeat(&self.request.sql) {
             true => {
                 let statement = &self;
                 self.client.retrying(|call| async move { statement.open(call).await?.gather().await }).await
@@ -75,7 +75,7 @@ impl Statement {
     /// # Errors
     /// Those of [`Statement::collect`].
     pub async fn stream(self) -> Result<QueryStream> {
-        match is_query(&self.request.sql) {
+        match may_repeat(&self.request.sql) {
             true => self.client.retrying(|call| self.open(call)).await,
             false => self.open(self.client.once()).await,
         }
@@ -92,7 +92,18 @@ impl Statement {
 const READS: [&str; 10] =
     ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"];
 
-/// Whether a statement only reads, by its first word, so that it may be run twice.
+/// Words that write, which may stand behind the queries of a WITH.
+const WRITES: [&str; 4] = ["insert", "update", "delete", "merge"];
+
+/// Whether a statement may be run twice: it only reads. One that begins with WITH and has a word that writes may do that.
+pub(crate) fn may_repeat(sql: &str) -> bool {
+    let mut words = sql.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let is_with = first_word(sql).eq_ignore_ascii_case("with");
+    let may_write = is_with && words.any(|word| WRITES.iter().any(|write| word.eq_ignore_ascii_case(write)));
+    is_query(sql) && !may_write
+}
+
+/// Whether a statement only reads, by its first word.
 pub(crate) fn is_query(sql: &str) -> bool {
     READS.iter().any(|word| first_word(sql).eq_ignore_ascii_case(word))
 }
@@ -101,4 +112,24 @@ pub(crate) fn is_query(sql: &str) -> bool {
 pub(crate) fn first_word(sql: &str) -> &str {
     let begins = |c: char| c == '(' || c.is_whitespace();
     sql.trim_start_matches(begins).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_writes_is_not_repeated() {
+        for (sql, repeats) in [
+            ("SELECT 1", true),
+            (" (with c AS (SELECT 1) SELECT * FROM c)", true),
+            ("WITH c AS (SELECT deleted FROM t) SELECT * FROM c", true),
+            ("WITH c AS (SELECT 1) INSERT INTO t SELECT * FROM c", false),
+            ("with c as (select 1)delete from t", false),
+            ("SELECT 'update'", true),
+            ("INSERT INTO t VALUES (1)", false),
+        ] {
+            assert_eq!(may_repeat(sql), repeats, "{sql}");
+        }
+    }
 }

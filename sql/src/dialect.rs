@@ -46,7 +46,7 @@ pub(crate) use exprs::{literal, stored_text};
 pub(crate) use selects::{expand_using, name_apart, name_ordered};
 pub(crate) use shared::{MARK, mark};
 pub(crate) use within::qualify_natural;
-pub(crate) use words::{keyword, tokens};
+pub(crate) use words::{keyword, quote_columns, tokens};
 
 use exprs::{
     arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed,
@@ -102,8 +102,8 @@ pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
 
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
-    let is_stored = matches!(statement, ast::Statement::Insert(_));
-    let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0, is_stored };
+    let tables = calls::table_names(statement);
+    let mut rewrite = Rewrite { tables, fault: None, doubled: 0, is_stored: false };
     weight::check(statement)?;
     within::qualify(statement)?;
     arrows::as_calls(statement)?;
@@ -117,7 +117,7 @@ struct Rewrite {
     fault: Option<Error>,
     /// Bytes of arguments that stand more than once where they were written once.
     doubled: usize,
-    /// The first query gives what is stored, whose types are those of columns.
+    /// The next query gives what is stored, whose types are those of columns.
     is_stored: bool,
 }
 
@@ -412,7 +412,7 @@ impl Rewrite {
                     });
                 }
             }
-            options(&name, &mut list.args)?;
+            calls::options(&name, &mut list.args)?;
         }
         // What an aggregate of a window is told of the order of its arguments, where it is the same in each.
         if function.over.is_some()
@@ -446,7 +446,7 @@ impl Rewrite {
             return Err(Error::unsupported("map of NULL"));
         }
         if name == "struct_pack" {
-            return packed(function);
+            return calls::packed(function);
         }
         if name == "unnest" {
             return calls::levels(function);
@@ -511,45 +511,13 @@ impl Rewrite {
     }
 }
 
-/// Options of regular expressions: `c`, which is as without it, is left out, and what the planner has not is refused.
-fn options(name: &str, args: &mut Vec<FunctionArg>) -> Result<()> {
-    let at = match name {
-        "regexp_replace" => 3,
-        "regexp_matches" | "regexp_like" => 2,
-        _ => return Ok(()),
-    };
-    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(given))) = args.get_mut(at) else { return Ok(()) };
-    let Some(text) = literal(given) else { return Ok(()) };
-    if let Some(other) = text.chars().find(|c| !"cgims".contains(*c)) {
-        return Err(Error::unsupported(format!("the option {other:?} of a regular expression")));
-    }
-    let kept = text.replace('c', "");
-    *given = Expr::value(Value::SingleQuotedString(kept.clone()));
-    if kept.is_empty() {
-        args.remove(at);
-    }
-    Ok(())
-}
-
-/// `struct_pack(a := 1)`: a struct with the names of its fields.
-fn packed(function: &mut ast::Function) -> Result<()> {
-    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
-    let mut fields = Vec::with_capacity(2 * list.args.len());
-    for argument in &list.args {
-        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument else {
-            return Err(Error::unsupported("struct_pack of fields without names"));
-        };
-        let name = Expr::value(Value::SingleQuotedString(name.value.clone()));
-        let parts = [name, value.clone()].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(part)));
-        fields.extend(parts);
-    }
-    list.args = fields;
-    function.name = ObjectName::from(vec![Ident::new("named_struct")]);
-    Ok(())
-}
-
 impl VisitorMut for Rewrite {
     type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
+        self.is_stored = matches!(statement, ast::Statement::Insert(_));
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
         fetch::rewrite(query);

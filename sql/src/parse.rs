@@ -37,6 +37,7 @@ use crate::{
     script,
     syntax::{OF_NESTED_JOINS, SYNTAX, Syntax},
     system,
+    write::{behind_with, target},
 };
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
@@ -101,7 +102,7 @@ impl Text {
         let tokens = Tokenizer::new(&SYNTAX, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
-        quote_columns(&mut tokens);
+        dialect::quote_columns(&mut tokens);
         let tokens = dialect::tokens(tokens)?;
         check_length(&tokens)?;
         Ok(Self { tokens, versions })
@@ -199,6 +200,13 @@ impl Text {
             let of = named.get(&table).cloned().unwrap_or_else(|| at_version(&table));
             tables.insert(table, of);
         }
+        // A table that is written to is none of those that WITH names.
+        if let Statement::Statement(inner) = &statement
+            && matches!(&**inner, ast::Statement::Query(_))
+            && let Some((_, table)) = target(inner).ok().flatten()
+        {
+            tables.entry(table.clone()).or_insert((table, None));
+        }
         Ok(Parsed { statement, tables, headings, rows, describes })
     }
 }
@@ -213,10 +221,14 @@ fn joins(tokens: &[TokenWithSpan]) -> usize {
 /// The statement that a text holds, or explains.
 fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
     match statement {
-        Statement::Explain(ExplainStatement { statement, .. }) => match inner(statement)? {
-            query @ ast::Statement::Query(_) => Ok(query),
-            _ => Err(Error::unsupported("EXPLAIN of anything but a query")),
-        },
+        Statement::Explain(ExplainStatement { statement, .. }) => {
+            let explained = inner(statement)?;
+            let reads = matches!(&*explained, ast::Statement::Query(query) if behind_with(query).is_none());
+            match reads {
+                true => Ok(explained),
+                false => Err(Error::unsupported("EXPLAIN of anything but a query")),
+            }
+        }
         Statement::Statement(statement) => match &**statement {
             ast::Statement::Query(_)
             | ast::Statement::ShowTables { .. }
@@ -381,32 +393,6 @@ fn take_versions(tokens: &mut Vec<TokenWithSpan>) -> Result<Versions> {
     }
     *tokens = left;
     Ok(versions)
-}
-
-/// The parser's dialect takes a column of a new table that is named `key` or `index` for an index, of which there are
-/// none here.
-fn quote_columns(tokens: &mut [TokenWithSpan]) {
-    let keyword = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
-        _ => None,
-    };
-    let is_create = matches!(tokens, [create, table, ..]
-        if keyword(create) == Some(Keyword::CREATE) && keyword(table) == Some(Keyword::TABLE));
-    if !is_create {
-        return;
-    }
-    for at in 1..tokens.len().saturating_sub(1) {
-        let begins = matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
-        let is_name = matches!(keyword(&tokens[at]), Some(Keyword::KEY | Keyword::INDEX));
-        if begins
-            && is_name
-            && matches!(tokens[at + 1].token, Token::Word(_))
-            && let Token::Word(word) = &mut tokens[at].token
-        {
-            (word.value, word.quote_style) = (word.value.to_lowercase(), Some('"'));
-            word.keyword = Keyword::NoKeyword;
-        }
-    }
 }
 
 /// How names are spelled.

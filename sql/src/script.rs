@@ -27,7 +27,12 @@ pub struct Part {
     sought: Vec<&'static str>,
     /// Where it is a COPY: which way rows go.
     copies: Option<Copies>,
+    /// Where it begins with WITH, and writes: the word for that.
+    behind_with: Option<&'static str>,
 }
+
+/// Words that may stand behind the queries of a WITH, and write.
+const WRITING: [&str; 4] = ["insert", "update", "delete", "merge"];
 
 /// Words by which doors tell statements apart, which may stand behind any number of others.
 const SOUGHT: [&str; 7] = ["values", "select", "from", "table", "conflict", "returning", "with"];
@@ -51,6 +56,12 @@ impl Part {
     /// Which way rows go between it and the client; `None`: it is another statement, or a COPY of a file.
     pub fn copies(&self) -> Option<Copies> {
         self.copies
+    }
+
+    /// What a statement that begins with WITH does behind the queries there, where it writes: INSERT, UPDATE, DELETE or MERGE,
+    /// in lower case.
+    pub fn behind_with(&self) -> Option<&'static str> {
+        self.behind_with
     }
 
     /// The same statement, where some of its parameters (that of `$1` is 0) are cast to a type: what is given for them is a text.
@@ -185,6 +196,10 @@ struct Current {
     copying: Option<Copies>,
     /// In how many parentheses the next word is.
     depth: usize,
+    /// The last word has closed the outermost of them.
+    closed: bool,
+    /// The first word behind such a one that may be what a statement does behind its WITH; empty where it does not write.
+    behind: Option<&'static str>,
 }
 
 impl Current {
@@ -198,6 +213,8 @@ impl Current {
             copies: None,
             copying: None,
             depth: 0,
+            closed: false,
+            behind: None,
         }
     }
 
@@ -209,9 +226,18 @@ impl Current {
         {
             self.sought.push(sought);
         }
+        let closed = std::mem::take(&mut self.closed);
         match &word {
             Word::Sign(sign) if sign == "(" => self.depth += 1,
-            Word::Sign(sign) if sign == ")" => self.depth = self.depth.saturating_sub(1),
+            Word::Sign(sign) if sign == ")" => {
+                self.depth = self.depth.saturating_sub(1);
+                self.closed = self.depth == 0;
+            }
+            // Behind the names of the columns of a query AS follows.
+            Word::Plain(plain) if closed && plain != "as" && self.behind.is_none() => {
+                // Default: it is a word that reads.
+                self.behind = Some(WRITING.into_iter().find(|word| word == plain).unwrap_or_default());
+            }
             _ => {}
         }
         let awaited = std::mem::replace(&mut self.copying, copying(plain).filter(|_| self.depth == 0));
@@ -243,11 +269,14 @@ fn client(copies: Copies) -> &'static str {
 }
 
 fn cut(sql: &str, current: Current) -> Part {
-    let Current { begins: (from, before), ends, words, starts, sought, copies, .. } = current;
+    let Current { begins: (from, before), ends, words, starts, sought, copies, behind, .. } = current;
     let is_copy = matches!(words.first(), Some(Word::Plain(first)) if first == "copy");
     let copies = copies.filter(|_| is_copy);
+    let is_with = matches!(words.first(), Some(Word::Plain(first)) if first == "with");
+    let behind_with = behind.filter(|word| is_with && !word.is_empty());
     // Default: both are places of the text.
-    Part { sql: sql.get(from..ends).unwrap_or_default().to_owned(), before, words, starts, sought, copies }
+    let sql = sql.get(from..ends).unwrap_or_default().to_owned();
+    Part { sql, before, words, starts, sought, copies, behind_with }
 }
 
 /// A place in a text that moves on.
@@ -340,6 +369,28 @@ mod tests {
             assert_eq!((prepared.copies(), prepared.has(&["values"])), (Some(Copies::In), false));
         }
         assert!(!part("INSERT INTO t (\"values\") SELECT 'values'").has(&["values"]));
+    }
+
+    #[test]
+    fn what_stands_behind_with_is_told() {
+        for (sql, behind) in [
+            ("WITH c AS (SELECT (1)) INSERT INTO t SELECT * FROM c", Some("insert")),
+            (
+                "with c(a, b) as (select (1), 2), d as not materialized (select 1) Update t SET a = 1",
+                Some("update"),
+            ),
+            ("WITH RECURSIVE c (a) AS (VALUES (1)) DELETE FROM t", Some("delete")),
+            ("WITH \"update\" AS (SELECT 1), delete AS (SELECT 2) SELECT (1) delete FROM delete", None),
+            ("WITH c AS (SELECT 1) (SELECT * FROM c) ORDER BY 1", None),
+            ("WITH c AS (DELETE FROM t) SELECT 1", None),
+            ("INSERT INTO t (a) WITH c AS (SELECT 1) SELECT * FROM c", None),
+            ("SELECT (1) delete", None),
+        ] {
+            assert_eq!(split(sql).unwrap()[0].behind_with(), behind, "{sql}");
+        }
+        let names = (0..limits::SCRIPT_WORDS).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
+        let long = format!("WITH c AS (SELECT {names}) INSERT INTO t SELECT * FROM c");
+        assert_eq!(split(&long).unwrap()[0].behind_with(), Some("insert"));
     }
 
     #[test]

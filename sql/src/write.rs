@@ -94,8 +94,20 @@ pub(crate) fn target(statement: &ast::Statement) -> Result<Option<(Command, Stri
                 }
             }
         }
+        ast::Statement::Query(query) => match behind_with(query) {
+            Some(behind) => return target(behind),
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     }))
+}
+
+/// The statement that stands behind the queries of a WITH, and writes.
+pub(crate) fn behind_with(query: &ast::Query) -> Option<&ast::Statement> {
+    match &*query.body {
+        SetExpr::Insert(behind) | SetExpr::Update(behind) | SetExpr::Delete(behind) => Some(behind),
+        _ => None,
+    }
 }
 
 fn refuse(ignored: &[(bool, &str)]) -> Result<()> {
@@ -125,6 +137,14 @@ pub(crate) fn rewrite(
         ast::Statement::Insert(given) => insert(given, name, schema, open),
         ast::Statement::Update(given) => update(given, name, schema, open),
         ast::Statement::Delete(given) => delete(given, name),
+        ast::Statement::Query(query) => {
+            let ast::Query { with, body, .. } = *query;
+            let (SetExpr::Insert(behind) | SetExpr::Update(behind) | SetExpr::Delete(behind)) = *body else {
+                return Err(Error::Internal("what stands behind WITH does not write".to_owned()));
+            };
+            let Rewritten { command, query, effect } = rewrite(behind, name, schema, open)?;
+            Ok(Rewritten { command, query: seeing(with, query)?, effect })
+        }
         _ => {
             let all = format!("DELETE FROM {}", quoted(name));
             match parsed(&all)? {
@@ -135,6 +155,21 @@ pub(crate) fn rewrite(
             }
         }
     }
+}
+
+/// A query that sees those of a WITH in all of its parts.
+fn seeing(with: Option<ast::With>, query: ast::Statement) -> Result<ast::Statement> {
+    let ast::Statement::Query(mut query) = query else {
+        return Err(Error::Internal("a statement that writes has become no query".to_owned()));
+    };
+    // That of the source of an INSERT may name those around.
+    if query.with.is_some() {
+        let mut around = template("SELECT 1")?;
+        *around.body = SetExpr::Query(query);
+        query = around;
+    }
+    query.with = with;
+    Ok(ast::Statement::Query(query))
 }
 
 pub(crate) fn quoted(name: &str) -> Ident {

@@ -13,7 +13,7 @@ import pytest
 from conftest import FLIGHTS
 
 import basalt_client as basalt
-from basalt_client import dbapi
+from basalt_client import _answers, dbapi
 
 pytestmark = pytest.mark.sql
 UTC = dt.timezone.utc
@@ -238,3 +238,18 @@ def test_what_is_wrong_has_its_place(client: basalt.Client, flights: str) -> Non
     with pytest.raises(basalt.OutOfRange) as caught:
         client.sql("SELECT 1 / ?", [0])
     assert caught.value.reason == "DIVISION_BY_ZERO"
+
+
+@pytest.mark.parametrize(
+    ("sql", "repeats"),
+    [
+        ("WITH c AS (SELECT deleted FROM t) SELECT * FROM c", True),
+        ("-- one\n(WITH c AS (SELECT 1) SELECT * FROM c)", True),
+        ("WITH c AS (SELECT 1) INSERT INTO t SELECT * FROM c", False),
+        ("with c as (select 1)\ndelete from t", False),
+        ("SELECT 'update'", True),
+        ("INSERT INTO t VALUES (1)", False),
+    ],
+)
+def test_what_writes_is_not_repeated(sql: str, repeats: bool) -> None:
+    assert _answers.may_repeat(sql) is repeats

@@ -22,7 +22,7 @@ use crate::{
     error::{Code, Error},
     plan::Statistics,
     sql::Select,
-    statement::{first_word, is_query},
+    statement::{first_word, may_repeat},
 };
 
 /// Rows of a table that are shown if nobody says how many.
@@ -221,7 +221,7 @@ const SETTINGS: [&str; 2] = ["set", "reset"];
 /// The error of a statement that was stopped.
 pub(super) fn stopped(sql: &str) -> CliError {
     let word = first_word(sql);
-    match is_query(sql) || SETTINGS.iter().any(|setting| word.eq_ignore_ascii_case(setting)) {
+    match may_repeat(sql) || SETTINGS.iter().any(|setting| word.eq_ignore_ascii_case(setting)) {
         true => CliError::Cancelled,
         false => CliError::GivenUp,
     }

@@ -210,7 +210,7 @@ impl Session {
         // Default: text, of one that the statement does not name.
         let types = (0..count).map(|at| prepared.parameter(at).unwrap_or(types::TEXT)).collect();
         self.wire.put(&ParameterDescription::new(types))?;
-        match prepared.part.as_ref().is_some_and(|part| reads(&part.words)) {
+        match prepared.part.as_ref().is_some_and(reads) {
             true => {
                 prepared.told.get_or_init(|| ());
                 let columns = rows::columns(&description.schema, &[])?;
@@ -337,7 +337,7 @@ impl Session {
 
     async fn describe_open(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
         let is_query = match &portal.part {
-            Some(part) => self.command_of(part)?.is_none() && reads(&part.words),
+            Some(part) => self.command_of(part)?.is_none() && reads(part),
             None => false,
         };
         if !is_query {

@@ -162,17 +162,17 @@ impl Under {
     }
 }
 
-/// Whether a statement only reads, by its first word.
-pub(super) fn reads(words: &[Word]) -> bool {
+/// Whether a statement only reads, by its first word, and by the one behind its WITH.
+pub(super) fn reads(part: &Part) -> bool {
     const READ: [&str; 10] =
         ["select", "with", "values", "from", "table", "explain", "show", "describe", "desc", "summarize"];
-    let first = words.iter().find(|word| !matches!(word, Word::Sign(sign) if sign == "("));
-    is_word(first, &READ)
+    let first = part.words.iter().find(|word| !matches!(word, Word::Sign(sign) if sign == "("));
+    is_word(first, &READ) && part.behind_with().is_none()
 }
 
 /// Whether a statement over tables may write to them.
 pub(super) fn writes(part: &Part) -> bool {
-    !reads(&part.words) && !copies_out(part)
+    !reads(part) && !copies_out(part)
 }
 
 /// The columns of an answer in the formats that were asked for. Types that were told before hold: what has another one now
@@ -329,7 +329,7 @@ impl Session {
         ends: bool,
     ) -> std::result::Result<u64, End> {
         let part = portal.part.clone();
-        let tag = Tag::of(part.as_ref().map_or(&[], |part| &part.words));
+        let tag = Tag::of(part.as_ref());
         if let Run::Expired(_) = &portal.run {
             // What was sent is not all.
             return Err(Error::from(RequestError::deadline()).into());
@@ -519,14 +519,16 @@ struct Tag {
 }
 
 impl Tag {
-    fn of(words: &[Word]) -> Self {
+    fn of(part: Option<&Part>) -> Self {
+        let words: &[Word] = part.map_or(&[], |part| &part.words);
         let plain = |at: usize| match words.get(at) {
             Some(Word::Plain(word)) => word.as_str(),
             _ => "",
         };
         let counted = |words: &str| Self { words: words.to_owned(), counts: true };
         let alone = |words: String| Self { words, counts: false };
-        match plain(0) {
+        // Default: there is no WITH, or it reads.
+        match part.and_then(Part::behind_with).unwrap_or(plain(0)) {
             "insert" => counted("INSERT 0"),
             "update" => counted("UPDATE"),
             "delete" => counted("DELETE"),
@@ -562,6 +564,9 @@ mod tests {
             ("(SELECT 1)", "SELECT 5"),
             ("WITH a AS (SELECT 1) TABLE a", "SELECT 5"),
             ("INSERT INTO t VALUES (1)", "INSERT 0 5"),
+            ("WITH a AS (SELECT 1) INSERT INTO t TABLE a", "INSERT 0 5"),
+            ("WITH a (b) AS (SELECT 1) update t SET a = 1", "UPDATE 5"),
+            ("WITH a AS (SELECT 1), c AS (SELECT 2) DELETE FROM t", "DELETE 5"),
             ("update t set a = 1", "UPDATE 5"),
             ("CREATE TABLE t (a int)", "CREATE TABLE"),
             ("CREATE TABLE t AS SELECT 1", "SELECT 5"),
@@ -570,11 +575,14 @@ mod tests {
             ("EXPLAIN SELECT 1", "EXPLAIN"),
             ("SHOW TABLES", "SHOW"),
         ] {
-            let words = &basalt_sql::script::split(sql).unwrap()[0].words;
-            assert_eq!(Tag::of(words).with(5), tag);
-            let writes = ["INSERT", "UPDATE", "CREATE", "DROP"];
-            let writes = writes.iter().any(|word| sql.to_uppercase().starts_with(word));
-            assert_eq!(reads(words), !writes, "{sql}");
+            let part = &basalt_sql::script::split(sql).unwrap()[0];
+            assert_eq!(Tag::of(Some(part)).with(5), tag);
+            let writes = ["INSERT", "UPDATE", "DELETE", "CREATE", "DROP"];
+            let writes = writes.iter().any(|word| {
+                let sql = sql.to_uppercase();
+                sql.starts_with(word) || sql.contains(&format!(") {word}"))
+            });
+            assert_eq!(reads(part), !writes, "{sql}");
         }
     }
 }

@@ -392,7 +392,7 @@ impl Session {
 
 /// The query of a cursor, which begins at a word.
 pub(super) fn declared(part: &Part, at: usize) -> Result<Part> {
-    let query = part.from(at).filter(|query| reads(&query.words));
+    let query = part.from(at).filter(reads);
     query.ok_or_else(|| Error::new("42601", "DECLARE CURSOR takes a query"))
 }
 

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 
-use super::exprs::{bare, parsed};
+use super::exprs::{bare, literal, parsed};
 use crate::{
     error::{Error, Result},
     limits,
@@ -154,4 +154,41 @@ pub(super) fn chain_of_calls(root: &Expr, chain: &[ast::AccessExpr]) -> Option<E
         }
         _ => Some(call),
     }
+}
+
+/// Options of regular expressions: `c`, which is as without it, is left out, and what the planner has not is refused.
+pub(super) fn options(name: &str, args: &mut Vec<FunctionArg>) -> Result<()> {
+    let at = match name {
+        "regexp_replace" => 3,
+        "regexp_matches" | "regexp_like" => 2,
+        _ => return Ok(()),
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(given))) = args.get_mut(at) else { return Ok(()) };
+    let Some(text) = literal(given) else { return Ok(()) };
+    if let Some(other) = text.chars().find(|c| !"cgims".contains(*c)) {
+        return Err(Error::unsupported(format!("the option {other:?} of a regular expression")));
+    }
+    let kept = text.replace('c', "");
+    *given = Expr::value(Value::SingleQuotedString(kept.clone()));
+    if kept.is_empty() {
+        args.remove(at);
+    }
+    Ok(())
+}
+
+/// `struct_pack(a := 1)`: a struct with the names of its fields.
+pub(super) fn packed(function: &mut ast::Function) -> Result<()> {
+    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    let mut fields = Vec::with_capacity(2 * list.args.len());
+    for argument in &list.args {
+        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument else {
+            return Err(Error::unsupported("struct_pack of fields without names"));
+        };
+        let name = Expr::value(Value::SingleQuotedString(name.value.clone()));
+        let parts = [name, value.clone()].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(part)));
+        fields.extend(parts);
+    }
+    list.args = fields;
+    function.name = ObjectName::from(vec![ast::Ident::new("named_struct")]);
+    Ok(())
 }

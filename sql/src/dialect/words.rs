@@ -15,6 +15,32 @@ pub(crate) fn keyword(token: &Token) -> Keyword {
     }
 }
 
+/// The parser's dialect takes a column of a new table that is named `key` or `index` for an index, of which there are
+/// none here.
+pub(crate) fn quote_columns(tokens: &mut [TokenWithSpan]) {
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let is_create = matches!(tokens, [create, table, ..]
+        if keyword(create) == Some(Keyword::CREATE) && keyword(table) == Some(Keyword::TABLE));
+    if !is_create {
+        return;
+    }
+    for at in 1..tokens.len().saturating_sub(1) {
+        let begins = matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        let is_name = matches!(keyword(&tokens[at]), Some(Keyword::KEY | Keyword::INDEX));
+        if begins
+            && is_name
+            && matches!(tokens[at + 1].token, Token::Word(_))
+            && let Token::Word(word) = &mut tokens[at].token
+        {
+            (word.value, word.quote_style) = (word.value.to_lowercase(), Some('"'));
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+}
+
 /// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
 /// no answer. The tokens have no white space among them.
 pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {

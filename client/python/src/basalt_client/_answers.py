@@ -18,6 +18,10 @@ from .result import Result, Statistics
 
 _QUERIES = {"select", "from", "with", "values", "table", "explain", "show", "describe", "desc", "summarize"}
 
+_WITH = re.compile(r"\bwith\b", re.IGNORECASE)
+# Words that write, which may stand behind the queries of a WITH.
+_WRITES = re.compile(r"\b(?:insert|update|delete|merge)\b", re.IGNORECASE)
+
 # What may be before the first word of a statement, and where a comment ends or another begins in it.
 _BEFORE = re.compile(r"[\s(]+|--[^\n]*(?:\n|$)|/\*|\*/")
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
@@ -113,7 +117,7 @@ async def open_statement(connection: Connection, sql: str, parameters: Sequence[
     async def attempt(call: Connection) -> AnswerStream:
         return await AnswerStream.open(call, "SqlService.Query", request)
 
-    return await (connection.retrying(attempt) if is_query(sql) else connection.when_started(attempt))
+    return await (connection.retrying(attempt) if may_repeat(sql) else connection.when_started(attempt))
 
 
 async def collect_statement(connection: Connection, sql: str, parameters: Sequence[Any]) -> Result:
@@ -123,11 +127,16 @@ async def collect_statement(connection: Connection, sql: str, parameters: Sequen
     async def attempt(call: Connection) -> Result:
         return await (await AnswerStream.open(call, "SqlService.Query", request)).gather()
 
-    return await (connection.retrying(attempt) if is_query(sql) else connection.when_started(attempt))
+    return await (connection.retrying(attempt) if may_repeat(sql) else connection.when_started(attempt))
+
+
+def may_repeat(sql: str) -> bool:
+    """Whether a statement may be run twice: it only reads. One that has WITH and a word that writes may do that."""
+    return is_query(sql) and not (_WITH.search(sql) and _WRITES.search(sql))
 
 
 def is_query(sql: str) -> bool:
-    """Whether a statement may be run twice, by its first word."""
+    """Whether a statement only reads, by its first word."""
     at, depth = 0, 0
     while token := _BEFORE.match(sql, at):
         # Comments may hold others.

@@ -222,3 +222,27 @@ async fn parameters_of_bytes_and_of_times_are_told_as_such() {
     let rows = client.query("SELECT raw, clock FROM b WHERE clock IS NOT NULL").await;
     assert_eq!(rows[1..3], ["D \\x00ff|12:00:00", "D \\x00ff|12:00:00"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_writes_behind_with_is_told_as_such() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let insert = "WITH c AS (SELECT -1 AS key UNION SELECT -2) INSERT INTO t (key) SELECT key FROM c";
+    assert_eq!(client.query(insert).await, ["C INSERT 0 2", "Z I"]);
+    client.parse("", insert, &[]).await;
+    client.send(b'D', b"S\0").await;
+    client.bind("", "", 0, &[]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["1", "t []", "n", "2", "C INSERT 0 2", "Z I"]);
+    let update = "WITH c (key) AS (VALUES (-1)) UPDATE t SET text = 'x' FROM c WHERE c.key = t.key";
+    assert_eq!(client.query(update).await, ["C UPDATE 2", "Z I"]);
+    let delete = "WITH c (key) AS (VALUES (-2)) DELETE FROM t WHERE key IN (SELECT key FROM c)";
+    for (sql, tag) in
+        [(format!("BEGIN READ ONLY; {delete}"), "E 25006"), ("ROLLBACK".to_owned(), "C ROLLBACK")]
+    {
+        let told = client.query(&sql).await;
+        assert!(told.contains(&tag.to_owned()), "{told:?}");
+    }
+    assert_eq!(client.query(delete).await, ["C DELETE 2", "Z I"]);
+}
