@@ -1,5 +1,7 @@
 //! INSERT ... ON CONFLICT: the rows that come are joined to those that are there by their keys.
 
+use std::ops::ControlFlow;
+
 use basalt_core::{query::ROW_ADDRESS, schema::Schema};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, Ident, ObjectNamePart, SelectItem, SetExpr, TableFactor,
@@ -66,6 +68,24 @@ impl Upsert<'_> {
         Rewritten { command: Command::Merge, query: ast::Statement::Query(source), effect }
     }
 
+    /// Columns that no values are inserted into, and that are named as those of the new rows all the same.
+    fn named_without_values(&self, update: &ast::DoUpdate) -> Vec<usize> {
+        let mut named = Vec::new();
+        let _: ControlFlow<()> = ast::visit_expressions(update, |expr| {
+            if let Expr::CompoundIdentifier(parts) = expr
+                && let [of, column] = parts.as_slice()
+                && of.value.eq_ignore_ascii_case(EXCLUDED)
+                && let Some(column) = self.schema.index_of(&column.value)
+                && self.sources.get(column).is_some_and(Option::is_none)
+                && !named.contains(&column)
+            {
+                named.push(column);
+            }
+            ControlFlow::Continue(())
+        });
+        named
+    }
+
     /// The new rows are joined to those that are there.
     pub(crate) fn rows(
         self,
@@ -85,6 +105,8 @@ impl Upsert<'_> {
             Some(_) => format!("{new}.{}", name(&column)),
             None => "NULL".to_owned(),
         };
+        // Others are not there: without the name of a table they mean those of the old row.
+        let nulls_named = update.as_ref().map(|update| self.named_without_values(update));
         let (set, selection) = match update {
             Some(update) => (assigned(update.assignments, self.schema, open)?, Some(update.selection)),
             None => (Vec::new(), None),
@@ -101,17 +123,18 @@ impl Upsert<'_> {
             .collect();
         let number = quoted(NUMBER);
         // Values are compared as their columns have them: 1.4 is the key 1 of whole numbers.
-        let stored = |column: &usize| {
-            let value = format!("s.{}", name(column));
-            format!("{} AS {}", stored::call(&value, &self.schema.fields()[*column]), name(column))
+        let as_stored = |value: &str, column: &usize| {
+            format!("{} AS {}", stored::call(value, &self.schema.fields()[*column]), name(column))
         };
+        let with_values = self.columns.iter().map(|column| as_stored(&format!("s.{}", name(column)), column));
+        let missing = nulls_named.iter().flatten().map(|column| as_stored("NULL", column));
         let sql = format!(
             "SELECT {}, {address}, {new}.{number} FROM (SELECT s.*, CASE WHEN {nulls} THEN 1 ELSE row_number() OVER \
              (PARTITION BY {}) END AS {number} FROM (SELECT {} FROM (SELECT 1) AS s ({})) AS s) AS {new} LEFT JOIN {} AS {} ON {same} \
              WHERE {address} IS NULL",
             list(values, ", "),
             list(keys, ", "),
-            list(self.columns.iter().map(stored).collect(), ", "),
+            list(with_values.chain(missing).collect(), ", "),
             list(self.columns.iter().map(name).collect(), ", "),
             quoted(&with_addresses(self.table)),
             self.alias,

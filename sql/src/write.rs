@@ -389,6 +389,12 @@ fn insert(insert: ast::Insert, table: &str, schema: &Schema, open: bool) -> Resu
             "column {name:?} of the key is not among those that are inserted"
         )));
     }
+    if let SetExpr::Values(values) = &*source.body
+        && let Some(given) = values.rows.first().map(|row| row.content.len())
+        && given != columns.len()
+    {
+        return Err(Error::invalid(format!("{given} values for {} columns", columns.len())));
+    }
     let alias = insert.table_alias.map_or_else(|| quoted(table), |alias| alias.alias);
     let upsert = Upsert { table, alias, schema, columns, sources, keys };
     match action {
