@@ -4,6 +4,7 @@
 pub(crate) mod aliases;
 mod arrows;
 mod asof;
+mod assignments;
 pub(crate) mod called;
 mod calls;
 mod casts;
@@ -516,7 +517,8 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
         self.is_stored = matches!(statement, ast::Statement::Insert(_));
-        ControlFlow::Continue(())
+        let done = assignments::apart(statement);
+        self.done(done)
     }
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {

@@ -35,7 +35,7 @@ use crate::{
     limits,
     literal_rows::LiteralRows,
     script,
-    syntax::{OF_NESTED_JOINS, SYNTAX, Syntax},
+    syntax::{OF_NAMED_TARGETS, OF_NESTED_JOINS, SYNTAX, Syntax, names_target},
     system,
     write::{behind_with, target},
 };
@@ -142,10 +142,11 @@ impl Text {
                     let parser = parser.with_recursion_limit(limits::NESTING).build();
                     parser.and_then(|mut parser| parser.parse_statements())
                 };
+                let syntax = if names_target(&tokens) { &OF_NAMED_TARGETS } else { &SYNTAX };
                 match joins(&tokens) > 1 {
-                    true => of(&SYNTAX, tokens.clone())
+                    true => of(syntax, tokens.clone())
                         .or_else(|error| of(&OF_NESTED_JOINS, tokens).map_err(|_| error))?,
-                    false => of(&SYNTAX, tokens)?,
+                    false => of(syntax, tokens)?,
                 }
             }
         };

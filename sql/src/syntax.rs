@@ -9,21 +9,28 @@ use datafusion::sql::sqlparser::{
     dialect::{Dialect, GenericDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::Token,
+    tokenizer::{Token, TokenWithSpan},
 };
+
+use crate::dialect::keyword;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Syntax {
     /// Whether a join that stands before the ON of another is within that one.
     nests_joins: bool,
+    /// Whether a table may have another name behind INSERT INTO.
+    names_targets: bool,
 }
 
 /// What the parser takes.
-pub(crate) const SYNTAX: Syntax = Syntax { nests_joins: false };
+pub(crate) const SYNTAX: Syntax = Syntax { nests_joins: false, names_targets: false };
 
 /// What it takes of `a JOIN b JOIN c ON ... ON ...`, which is no statement otherwise.
-pub(crate) const OF_NESTED_JOINS: Syntax = Syntax { nests_joins: true };
+pub(crate) const OF_NESTED_JOINS: Syntax = Syntax { nests_joins: true, names_targets: false };
+
+/// What it takes of a text in which [`names_target`]: without AS it would take any word for the name.
+pub(crate) const OF_NAMED_TARGETS: Syntax = Syntax { nests_joins: false, names_targets: true };
 
 /// Says yes to each question.
 macro_rules! has {
@@ -112,6 +119,10 @@ impl Dialect for Syntax {
         !self.nests_joins
     }
 
+    fn supports_insert_table_alias(&self) -> bool {
+        self.names_targets
+    }
+
     has!(
         supports_unicode_string_literal,
         supports_partition_by_after_order_by,
@@ -190,6 +201,22 @@ impl Syntax {
     fn operators(&self) -> u8 {
         self.prec_value(Precedence::Eq) + 1
     }
+}
+
+/// Whether a text gives a table another name behind INSERT INTO, as in `INSERT INTO t AS u`. There is no white space among its
+/// tokens.
+pub(crate) fn names_target(tokens: &[TokenWithSpan]) -> bool {
+    let is = |at: usize, wanted: Keyword| tokens.get(at).is_some_and(|token| keyword(&token.token) == wanted);
+    (0..tokens.len()).any(|at| {
+        if !(is(at, Keyword::INSERT) && is(at + 1, Keyword::INTO)) {
+            return false;
+        }
+        let mut behind = at + 3;
+        while tokens.get(behind).is_some_and(|token| token.token == Token::Period) {
+            behind += 2;
+        }
+        is(behind, Keyword::AS)
+    })
 }
 
 /// Whether a token is the word ISNULL.

@@ -292,7 +292,7 @@ pub(crate) fn assigned(
     let mut set: Vec<(usize, Expr)> = Vec::new();
     for Assignment { target, mut value } in assignments {
         let AssignmentTarget::ColumnName(name) = &target else {
-            return Err(Error::unsupported("SET of several columns at once"));
+            return Err(Error::Internal("SET of several columns is not parted".to_owned()));
         };
         let Some(ObjectNamePart::Identifier(name)) = name.0.last() else {
             return Err(Error::invalid(format!("{name} is no column")));
