@@ -565,7 +565,10 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let done = self.expr(expr);
+        let done = self.expr(expr).and_then(|()| match expr {
+            Expr::InSubquery { subquery, .. } => rows::selected(subquery),
+            _ => Ok(()),
+        });
         self.done(done)
     }
 }

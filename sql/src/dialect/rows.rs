@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::{
     parser::Statement,
     sqlparser::ast::{
-        self, Expr, Ident, SelectItem, SetExpr, SetOperator, SetQuantifier, UnaryOperator, Value, Values,
-        Visit as _, VisitMut as _, Visitor, VisitorMut,
+        self, Expr, Ident, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, UnaryOperator,
+        Value, Values, Visit as _, VisitMut as _, Visitor, VisitorMut,
     },
 };
 
@@ -15,6 +15,7 @@ use crate::{
     decimals,
     error::{Error, Result},
     parse::ast_parser,
+    write::{select, template},
 };
 
 /// Makes queries of rows that have queries among their values: the planner's VALUES has none.
@@ -83,6 +84,25 @@ fn united(mut rows: Vec<Vec<Expr>>) -> Result<SetExpr> {
         })
         .collect();
     Ok(SetExpr::Select(select))
+}
+
+/// Selects what a query of VALUES alone gives, which is to stand behind IN: the planner has no such query there.
+pub(super) fn selected(query: &mut ast::Query) -> Result<()> {
+    let mut body = &*query.body;
+    while let SetExpr::Query(inner) = body {
+        body = &inner.body;
+    }
+    if !matches!(body, SetExpr::Values(_)) {
+        return Ok(());
+    }
+    let mut around = template("SELECT * FROM (SELECT 1) AS basalt_values")?;
+    let from = select(&mut around)?.from.first_mut().map(|from| &mut from.relation);
+    let Some(TableFactor::Derived { subquery, .. }) = from else {
+        return Err(Error::Internal("a query in FROM is not parsed".to_owned()));
+    };
+    std::mem::swap(&mut **subquery, query);
+    *query = *around;
+    Ok(())
 }
 
 /// Makes numbers of the literal texts of a column whose others are literal numbers: the planner would make texts of these.
