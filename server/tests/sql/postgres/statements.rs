@@ -246,3 +246,20 @@ async fn what_writes_behind_with_is_told_as_such() {
     }
     assert_eq!(client.query(delete).await, ["C DELETE 2", "Z I"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_statement_that_writes_is_committed_before_what_stands_behind_it() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let told = client.query("INSERT INTO t VALUES (-1, 'x'); SELECT text FROM t WHERE key < 0").await;
+    assert_eq!(told, ["C INSERT 0 1", "T", "D x", "C SELECT 1", "Z I"]);
+    let told = client.query("BEGIN; COMMIT; INSERT INTO t VALUES (-2, 'y'); SELECT nothing FROM t").await;
+    assert_eq!(told[2..], ["C INSERT 0 1", "E 42703", "Z I"]);
+    let several = "INSERT INTO t VALUES (-3, 'z'); INSERT INTO t VALUES (-4, 'z'); SELECT nothing FROM t";
+    assert_eq!(client.query(several).await[2..], ["E 42703", "Z I"]);
+    assert_eq!(client.query("SELECT count(*) FROM t WHERE key < 0").await[1], "D 2");
+    let block = "BEGIN; INSERT INTO t VALUES (-5, 'z'); SELECT 1 / 0; COMMIT";
+    assert_eq!(client.query(block).await.last().unwrap(), "Z E");
+    client.query("ROLLBACK").await;
+    assert_eq!(client.query("SELECT count(*) FROM t WHERE key < 0").await[1], "D 2");
+}
