@@ -13,13 +13,16 @@ mod distinct;
 mod exprs;
 mod fetch;
 mod grouping;
+mod ordinality;
 pub(crate) mod outer;
+mod patterns;
 mod quantified;
 pub(crate) mod rows;
 mod selects;
 mod shared;
 pub(crate) mod signs;
 mod templates;
+mod times;
 pub(crate) mod using;
 mod weight;
 mod windows;
@@ -137,6 +140,10 @@ impl Rewrite {
         if let Some(of_values) = quantified::of_listed(expr) {
             *expr = of_values;
         }
+        if let Some(each) = patterns::of_several(expr, &mut self.doubled)? {
+            *expr = each;
+            return Ok(());
+        }
         match expr {
             // The planner would take a table's struct, called as another table, for that table.
             Expr::CompoundIdentifier(parts)
@@ -154,6 +161,11 @@ impl Rewrite {
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") =>
             {
                 *expr = parsed("current_schema()", &[], &mut 0)?;
+            }
+            Expr::Identifier(ident) => {
+                if let Some(now) = times::now(ident)? {
+                    *expr = now;
+                }
             }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
                 let inner = (**inner).clone();
@@ -328,6 +340,7 @@ impl Rewrite {
                     *expr = call;
                     return self.expr(expr);
                 }
+                calls::fields(root, access_chain);
                 for access in access_chain {
                     if let ast::AccessExpr::Subscript(ast::Subscript::Slice {
                         lower_bound,
@@ -449,6 +462,16 @@ impl Rewrite {
         if name == "struct_pack" {
             return calls::packed(function);
         }
+        if let Some(other) = times::called(&name, function)? {
+            *expr = other;
+            return Ok(());
+        }
+        if name == "array_length"
+            && let Some(length) = calls::length(function)?
+        {
+            *expr = length;
+            return Ok(());
+        }
         if name == "unnest" {
             return calls::levels(function);
         }
@@ -559,6 +582,7 @@ impl VisitorMut for Rewrite {
                 series(name, alias);
                 Ok(())
             }
+            TableFactor::UNNEST { .. } => ordinality::numbered(factor, &mut self.doubled),
             _ => Ok(()),
         };
         self.done(done)

@@ -65,8 +65,11 @@ const WEIGHTED: &str = "CASE sum(CAST($2 AS DOUBLE)) FILTER (WHERE $1 IS NOT NUL
 const MAP_EXTRACT: &str =
     "CASE WHEN $1 IS NULL THEN NULL WHEN list_contains(map_keys($1), $2) THEN [$1[$2]] ELSE [] END";
 
+/// What is no day, or no time of one, is an error of its part.
+const MAKE_TIMESTAMP: &str = "make_date($1, $2, $3) + make_time($4, $5, CAST(floor($6) AS INTEGER)) + INTERVAL '1 microsecond' * CAST(round((CAST($6 AS DOUBLE) - floor(CAST($6 AS DOUBLE))) * 1000000) AS BIGINT)";
+
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 77] = [
+const TEMPLATES: [(&str, usize, &str); 78] = [
     ("element_at", 2, MAP_EXTRACT),
     ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
@@ -119,6 +122,7 @@ const TEMPLATES: [(&str, usize, &str); 77] = [
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
     ("isoyear", 1, "date_part('isoyear', $1)"),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month -1 day' AS DATE)"),
+    ("make_timestamp", 6, MAKE_TIMESTAMP),
     ("millennium", 1, "CAST(ceil(date_part('year', $1) / 1000) AS BIGINT)"),
     ("minute", 1, "date_part('minute', $1)"),
     ("mod", 2, "$1 % $2"),

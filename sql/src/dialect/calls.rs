@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 
-use super::exprs::{bare, literal, parsed};
+use super::exprs::{arguments, bare, literal, parsed};
 use crate::{
     error::{Error, Result},
     limits,
@@ -191,4 +191,33 @@ pub(super) fn packed(function: &mut ast::Function) -> Result<()> {
     list.args = fields;
     function.name = ObjectName::from(vec![ast::Ident::new("named_struct")]);
     Ok(())
+}
+
+/// Has the fields of structs behind a point be texts, as which the planner takes them. Those right behind a name may be columns of
+/// the table that it is.
+pub(super) fn fields(root: &Expr, chain: &mut [ast::AccessExpr]) {
+    let is_name = |access: &&ast::AccessExpr| matches!(access, ast::AccessExpr::Dot(Expr::Identifier(_)));
+    let names = match root {
+        Expr::Identifier(_) => chain.iter().take_while(is_name).count(),
+        _ => 0,
+    };
+    for access in chain.iter_mut().skip(names) {
+        if let ast::AccessExpr::Dot(field) = access
+            && let Expr::Identifier(name) = &*field
+        {
+            *field = Expr::value(Value::SingleQuotedString(name.value.clone()));
+        }
+    }
+}
+
+/// `array_length(list, 1)`, which is NULL of a list without values; `None`: it is that of one argument.
+pub(super) fn length(function: &ast::Function) -> Result<Option<Expr>> {
+    let Some([FunctionArg::Unnamed(FunctionArgExpr::Expr(list)), dimension]) = arguments(function) else {
+        return Ok(None);
+    };
+    if dimension.to_string() != "1" {
+        return Err(Error::unsupported("array_length of another dimension than 1"));
+    }
+    let length = parsed("nullif(len($1), 0)", std::slice::from_ref(list), &mut 0)?;
+    Ok(Some(Expr::Nested(Box::new(length))))
 }

@@ -47,16 +47,20 @@ pub(super) fn check(select: &Select) -> Result<()> {
 }
 
 /// Has what stands for sets in which a key is several times be these sets, with each key once: the planner has no two columns
-/// of one name. There are not too many of them.
+/// of one name. So has ROLLUP or CUBE of lists in parentheses, which the planner has not. There are not too many of them.
 pub(super) fn once(select: &mut Select) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
     for key in keys {
-        let parts = match key {
-            Expr::GroupingSets(parts) | Expr::Rollup(parts) | Expr::Cube(parts) => parts,
+        let (parts, has_lists) = match key {
+            Expr::GroupingSets(parts) => (parts, false),
+            Expr::Rollup(parts) | Expr::Cube(parts) => {
+                let has_lists = parts.iter().any(|part| part.len() != 1);
+                (parts, has_lists)
+            }
             _ => continue,
         };
         let all: Vec<&Expr> = parts.iter().flatten().collect();
-        if (1..all.len()).all(|at| !all[..at].contains(&all[at])) {
+        if !has_lists && (1..all.len()).all(|at| !all[..at].contains(&all[at])) {
             continue;
         }
         let set = |parts: &mut dyn Iterator<Item = &Vec<Expr>>| {

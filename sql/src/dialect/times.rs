@@ -1,0 +1,54 @@
+//! Calls and words of times that are others in the planner's words.
+
+use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, Ident};
+
+use super::exprs::{arguments, literal, parsed};
+use crate::error::Result;
+
+/// What a function of this name is instead; `None`: it stands for itself.
+pub(super) fn called(name: &str, function: &ast::Function) -> Result<Option<Expr>> {
+    let Some(
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), FunctionArg::Unnamed(FunctionArgExpr::Expr(of))],
+    ) = arguments(function)
+    else {
+        return Ok(None);
+    };
+    match name {
+        "timezone" => {
+            let (timestamp, time_zone) = (Box::new(of.clone()), Box::new(first.clone()));
+            Ok(Some(Expr::Nested(Box::new(Expr::AtTimeZone { timestamp, time_zone }))))
+        }
+        "date_trunc" | "datetrunc" => {
+            let Some(template) = literal(first).and_then(years) else { return Ok(None) };
+            Ok(Some(Expr::Nested(Box::new(parsed(template, std::slice::from_ref(of), &mut 0)?))))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// When the decade, the century or the millennium began. The first century and the first millennium begin with the year 1.
+fn years(part: &str) -> Option<&'static str> {
+    Some(match part.to_lowercase().as_str() {
+        "decade" | "decades" => {
+            "CAST(make_date(CAST(floor(date_part('year', $1) / 10) * 10 AS INTEGER), 1, 1) AS TIMESTAMP)"
+        }
+        "century" | "centuries" => {
+            "CAST(make_date(CAST(floor((date_part('year', $1) - 1) / 100) * 100 AS INTEGER) + 1, 1, 1) AS TIMESTAMP)"
+        }
+        "millennium" | "millennia" | "millenniums" => {
+            "CAST(make_date(CAST(floor((date_part('year', $1) - 1) / 1000) * 1000 AS INTEGER) + 1, 1, 1) AS TIMESTAMP)"
+        }
+        _ => return None,
+    })
+}
+
+/// The time when the statement arrived, by a word of SQL's that the parser takes for the name of a column.
+pub(super) fn now(name: &Ident) -> Result<Option<Expr>> {
+    let is = |word: &str| name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word);
+    let template = match (is("localtimestamp"), is("localtime")) {
+        (true, _) => "CAST(now() AS TIMESTAMP)",
+        (_, true) => "CAST(now() AS TIME)",
+        _ => return Ok(None),
+    };
+    Ok(Some(Expr::Nested(Box::new(parsed(template, &[], &mut 0)?))))
+}
