@@ -67,34 +67,6 @@ fn is_of_zone(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '+' | '-' | ':')
 }
 
-/// Aggregates that are the same in each order of their arguments.
-const UNORDERED: [&str; 24] = [
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "count",
-    "entropy",
-    "histogram",
-    "kurtosis",
-    "mad",
-    "max",
-    "median",
-    "min",
-    "mode",
-    "quantile",
-    "quantile_disc",
-    "skewness",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "var_pop",
-    "var_samp",
-    "variance",
-];
-
 /// The statement that is planned: of EXPLAIN the one that is explained; `None`: it is none of the parser's.
 pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
     match statement {
@@ -142,6 +114,10 @@ impl Rewrite {
         }
         if let Some(each) = patterns::of_several(expr, &mut self.doubled)? {
             *expr = each;
+            return Ok(());
+        }
+        if let Some(between) = exprs::symmetric(expr, &mut self.doubled)? {
+            *expr = between;
             return Ok(());
         }
         match expr {
@@ -430,7 +406,7 @@ impl Rewrite {
         }
         // What an aggregate of a window is told of the order of its arguments, where it is the same in each.
         if function.over.is_some()
-            && UNORDERED.contains(&name.as_str())
+            && calls::UNORDERED.contains(&name.as_str())
             && let FunctionArguments::List(list) = &mut function.args
         {
             list.clauses.retain(|clause| !matches!(clause, ast::FunctionArgumentClause::OrderBy(_)));

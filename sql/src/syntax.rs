@@ -5,7 +5,7 @@
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, UnaryOperator},
+    ast::{Expr, Ident, UnaryOperator},
     dialect::{Dialect, GenericDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
@@ -31,6 +31,9 @@ pub(crate) const OF_NESTED_JOINS: Syntax = Syntax { nests_joins: true, names_tar
 
 /// What it takes of a text in which [`names_target`]: without AS it would take any word for the name.
 pub(crate) const OF_NAMED_TARGETS: Syntax = Syntax { nests_joins: false, names_targets: true };
+
+/// What stands for the upper bound of BETWEEN SYMMETRIC, of which the parser knows nothing: the lower one is a row of both.
+pub(crate) const BOTH_BOUNDS: &str = "basalt_both_bounds";
 
 /// Says yes to each question.
 macro_rules! has {
@@ -60,10 +63,16 @@ impl Dialect for Syntax {
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
-        use Keyword::{DISTINCT, FROM, IS, NOT};
+        use Keyword::{BETWEEN, DISTINCT, FROM, IS, NOT, SYMMETRIC};
         if is_null(&parser.peek_token_ref().token) {
             parser.advance_token();
             return Some(Ok(Expr::IsNull(Box::new(expr.clone()))));
+        }
+        if parser.parse_keywords(&[BETWEEN, SYMMETRIC]) {
+            return Some(self.symmetric(parser, expr, false));
+        }
+        if parser.parse_keywords(&[NOT, BETWEEN, SYMMETRIC]) {
+            return Some(self.symmetric(parser, expr, true));
         }
         let compared: fn(Box<Expr>, Box<Expr>) -> Expr = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             Expr::IsDistinctFrom
@@ -197,6 +206,17 @@ impl Dialect for Syntax {
 }
 
 impl Syntax {
+    /// What stands behind BETWEEN SYMMETRIC.
+    fn symmetric(&self, parser: &mut Parser<'_>, expr: &Expr, negated: bool) -> Result<Expr, ParserError> {
+        let precedence = self.prec_value(Precedence::Between);
+        let low = parser.parse_subexpr(precedence)?;
+        parser.expect_keyword_is(Keyword::AND)?;
+        let bounds = vec![low, parser.parse_subexpr(precedence)?];
+        let both = Expr::Identifier(Ident::with_quote('"', BOTH_BOUNDS));
+        let (low, high) = (Box::new(Expr::Tuple(bounds)), Box::new(both));
+        Ok(Expr::Between { expr: Box::new(expr.clone()), negated, low, high })
+    }
+
     /// How `||` and the operators of JSON and of bits bind.
     fn operators(&self) -> u8 {
         self.prec_value(Precedence::Eq) + 1

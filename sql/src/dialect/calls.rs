@@ -12,6 +12,34 @@ use crate::{
     limits,
 };
 
+/// Aggregates that are the same in each order of their arguments.
+pub(super) const UNORDERED: [&str; 24] = [
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "entropy",
+    "histogram",
+    "kurtosis",
+    "mad",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "quantile",
+    "quantile_disc",
+    "skewness",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
+
 /// What tables are called in a statement.
 pub(super) fn table_names(statement: &mut ast::Statement) -> BTreeSet<String> {
     struct Tables(BTreeSet<String>);

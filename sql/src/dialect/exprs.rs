@@ -14,7 +14,8 @@ use datafusion::sql::sqlparser::{
 
 use crate::{
     error::{Error, Result},
-    interval,
+    interval, limits,
+    syntax::BOTH_BOUNDS,
 };
 
 /// `None`: no list.
@@ -268,6 +269,26 @@ pub(crate) fn stored_text(text: &str, field: &Field) -> Option<String> {
         number if number.is_numeric() => in_one(text),
         _ => None,
     }
+}
+
+/// `a BETWEEN SYMMETRIC low AND high`, as the parser has it: between them in either order. `None`: it is something else.
+pub(super) fn symmetric(expr: &Expr, doubled: &mut usize) -> Result<Option<Expr>> {
+    let Expr::Between { expr: value, negated, low, high } = expr else { return Ok(None) };
+    let (Expr::Tuple(bounds), Expr::Identifier(name)) = (&**low, &**high) else { return Ok(None) };
+    let [low, high] = bounds.as_slice() else { return Ok(None) };
+    if name.value != BOTH_BOUNDS {
+        return Ok(None);
+    }
+    let given = [(**value).clone(), low.clone(), high.clone()];
+    let template = match negated {
+        true => "NOT ($1 BETWEEN $2 AND $3 OR $1 BETWEEN $3 AND $2)",
+        false => "$1 BETWEEN $2 AND $3 OR $1 BETWEEN $3 AND $2",
+    };
+    let between = parsed(template, &given, doubled)?;
+    if *doubled > limits::STATEMENT_BYTES {
+        return Err(Error::invalid("too many BETWEEN SYMMETRIC in one another"));
+    }
+    Ok(Some(Expr::Nested(Box::new(between))))
 }
 
 /// Parts of a timestamp that are cut off as one that the planner knows.
