@@ -1,16 +1,11 @@
 //! What a statement takes and gives, told without running it.
 
-use std::sync::Arc;
-
 use arrow_schema::DataType;
 use basalt_core::schema::Schema;
 use datafusion::{
-    common::{
-        Result as PlanResult, ScalarValue,
-        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
-    },
+    common::{Result as PlanResult, ScalarValue},
     execution::SessionState,
-    logical_expr::{Expr, LogicalPlan},
+    logical_expr::LogicalPlan,
     sql::{parser::Statement, sqlparser::ast},
 };
 
@@ -23,6 +18,7 @@ use crate::{
     headings::Headings,
     logical::logical,
     made::{affected_schema, columns_schema, settings_schema, tables_schema, text_schema, views_schema},
+    parameters,
     parse::{Parameters, as_query},
     plan::{physical, unplanned, verify},
     plans::{Listed, Pins},
@@ -109,8 +105,7 @@ async fn takes(
 ) -> Result<Description> {
     let logical = logical(session, statement).await?;
     verify(&logical)?;
-    let logical = cast_parameters(logical).map_err(unplanned)?;
-    let types = logical.get_parameter_types().map_err(unplanned)?;
+    let types = parameters::types(&logical)?;
     let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
     let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
     let types: Vec<_> =
@@ -126,27 +121,6 @@ async fn takes(
     let parameters = types.iter().map(shown_type).collect();
     let texts = types.iter().map(stands_for).collect();
     Ok(Description { command, parameters, texts, schema, copied: None })
-}
-
-/// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
-fn cast_parameters(logical: LogicalPlan) -> PlanResult<LogicalPlan> {
-    let typed = |expr: Expr| match expr {
-        Expr::Cast(mut cast) => {
-            let mut is_new = false;
-            if let Expr::Placeholder(placeholder) = &mut *cast.expr
-                && placeholder.field.is_none()
-            {
-                placeholder.field = Some(Arc::clone(&cast.field));
-                is_new = true;
-            }
-            let cast = Expr::Cast(cast);
-            Ok(if is_new { Transformed::yes(cast) } else { Transformed::no(cast) })
-        }
-        other => Ok(Transformed::no(other)),
-    };
-    let plan =
-        logical.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(typed)));
-    plan.data()
 }
 
 /// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.

@@ -74,6 +74,7 @@ mod once_per_key;
 mod operators;
 mod order;
 mod ordered_once;
+mod parameters;
 mod parse;
 mod places;
 mod plan;

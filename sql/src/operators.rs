@@ -15,7 +15,7 @@ use crate::{
     arithmetic::{Arithmetic, ArithmeticOpName, is_number},
     bits, checked, coerce, decimals,
     error::Error,
-    functions, lists, nested,
+    functions, lists, nested, parameters,
 };
 
 /// See the module.
@@ -23,7 +23,11 @@ use crate::{
 pub(crate) struct Planner;
 
 impl ExprPlanner for Planner {
-    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
         let lists = |expr: &RawBinaryExpr| {
             let item = |side: &Expr| side.get_type(schema).ok().and_then(|side| lists::item(&side));
             let (left, right) = (item(&expr.left), item(&expr.right));
@@ -61,6 +65,8 @@ impl ExprPlanner for Planner {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };
+        let left = parameters::beside(op, &mut expr.left, left, &right);
+        let right = parameters::beside(op, &mut expr.right, right, &left);
         let is_times = |interval: &DataType, times: &DataType| {
             op == ArithmeticOpName::Multiply
                 && matches!(interval, DataType::Interval(_))

@@ -3,6 +3,7 @@
 mod batches;
 pub(crate) mod client;
 mod ended;
+mod parameters;
 mod statements;
 
 use std::time::Duration;

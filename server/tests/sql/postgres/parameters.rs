@@ -1,0 +1,64 @@
+//! The types of parameters that clients are told, and what then comes of values in them.
+
+use super::client::*;
+
+/// A statement of a client that names these types, asks for the others, and sends texts.
+async fn ask(client: &mut Client, sql: &str, types: &[u32], given: &[&str]) -> Vec<String> {
+    client.parse("", sql, types).await;
+    client.send(b'D', b"S\0").await;
+    let given: Vec<_> = given.iter().map(|value| Some(value.as_bytes())).collect();
+    client.bind("", "", 0, &given).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    client.shown().await
+}
+
+/// The same, of which the types are told that the parameters have, and the rows.
+async fn told(client: &mut Client, sql: &str, types: &[u32], given: &[&str]) -> (String, String) {
+    let told = ask(client, sql, types, given).await;
+    // Of what fails there is the error alone.
+    let types = told.iter().find(|told| told.starts_with("t ")).cloned().unwrap_or_default();
+    let rows: Vec<_> =
+        told.into_iter().filter(|told| told.starts_with("D ") || told.starts_with("E ")).collect();
+    (types, rows.join(" "))
+}
+
+async fn with_numbers() -> (Server, Client) {
+    let server = serve(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client
+        .query(
+            "CREATE TABLE e (i INT, f DOUBLE, d DECIMAL(9, 2), s TEXT, b BOOLEAN, moment TIMESTAMP, born DATE); \
+             INSERT INTO e VALUES (1, 2.5, 3.25, 'a', TRUE, '2024-01-01 00:00:00', '2024-01-01')",
+        )
+        .await;
+    (server, client)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arithmetic_takes_what_stands_beside_it() {
+    let (_server, mut client) = with_numbers().await;
+    for (sql, given, types, rows) in [
+        ("SELECT f * $1 FROM e", &["1.5"][..], "[701]", "3.75"),
+        ("SELECT $1 + f FROM e", &["1.5"], "[701]", "4"),
+        ("SELECT (d * $1)::double FROM e", &["1.5"], "[1700]", "4.875"),
+        ("SELECT (d - $1)::double FROM e", &["0.001"], "[1700]", "3.249"),
+        ("SELECT d / $1 FROM e", &["0.5"], "[1700]", "6.5"),
+        ("SELECT i / $1 FROM e", &["0.5"], "[701]", "2"),
+        ("SELECT i + $1 FROM e", &["2"], "[20]", "3"),
+        ("SELECT avg(f) * $1, sum(f * $2) FROM e", &["1.5", "0.5"], "[701, 701]", "3.75|1.25"),
+        ("SELECT (sum(d) * $1)::double FROM e", &["1.5"], "[1700]", "4.875"),
+        ("SELECT f * -$1 FROM e", &["1.5"], "[701]", "-3.75"),
+        ("SELECT i FROM e WHERE f > $1 * d / $2", &["0.5", "1.5"], "[1700, 1700]", "1"),
+        // In several places it has the values of all of them.
+        ("SELECT f * $1, i * $1 FROM e", &["1.5"], "[701]", "3.75|1.5"),
+        ("SELECT i FROM e WHERE i = $1 OR f = $1", &["2.5"], "[701]", "1"),
+        ("SELECT born - $1 FROM e", &["2023-12-31"], "[1082]", "1"),
+    ] {
+        let expected = (format!("t {types}"), format!("D {rows}"));
+        assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
+    }
+    assert_eq!(told(&mut client, "UPDATE e SET f = f * $1", &[], &["1.5"]).await.0, "t [701]");
+    ask(&mut client, "INSERT INTO e (i, f) SELECT 9, f + $1 FROM e", &[], &["0.25"]).await;
+    assert_eq!(client.query("SELECT f FROM e ORDER BY f").await[1..3], ["D 3.75", "D 4"]);
+}
