@@ -1,7 +1,7 @@
 //! What a statement takes and gives, told without running it.
 
 use arrow_schema::DataType;
-use basalt_core::schema::Schema;
+use basalt_core::schema::{DataType as Logical, Schema};
 use datafusion::{
     common::{Result as PlanResult, ScalarValue},
     execution::SessionState,
@@ -16,6 +16,7 @@ use crate::{
     engine::{Request, Shared},
     error::Result,
     headings::Headings,
+    limits,
     logical::logical,
     made::{affected_schema, columns_schema, settings_schema, tables_schema, text_schema, views_schema},
     parameters,
@@ -44,22 +45,28 @@ pub(crate) fn only_query(statement: &mut Statement) -> bool {
 
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there, or with
 /// its parameters where they are given: they may be of other types, of which the answer's columns are then.
-pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
+pub(crate) async fn describe(
+    shared: &Shared,
+    request: Request,
+    said: &[Option<Logical>],
+) -> Result<Description> {
     if let Some(query) = summary::summarized(&request.sql)? {
-        return summary::described(shared, request, query).await;
+        return summary::described(shared, request, said, query).await;
     }
     let (listed, mut pins) = (Listed::of(&request).await?, Pins::new());
     let parameters = match request.parameters.as_slice() {
-        [] => Parameters::Open,
+        [] => Parameters::Open(said),
         given => Parameters::Given(given),
     };
     let resolved = resolve(shared, &request, parameters, &listed, &mut pins).await?;
     let command = resolved.command();
     match resolved {
-        Resolved::Query(session, statement, headings) => takes(&session, statement, command, &headings).await,
+        Resolved::Query(session, statement, headings) => {
+            takes(&session, statement, command, &headings, said).await
+        }
         Resolved::Write(session, rewritten, _) => {
             let query = Statement::Statement(Box::new(rewritten.query));
-            let taken = takes(&session, query, command, &Headings::default()).await?;
+            let taken = takes(&session, query, command, &Headings::default(), said).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::Rows(effect, rows, table) => {
@@ -68,11 +75,11 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         }
         Resolved::CreateAs(session, _, query, _) => {
             let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
-            let taken = takes(&session, query, command, &Headings::default()).await?;
+            let taken = takes(&session, query, command, &Headings::default(), said).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::CopyTo(session, query, ..) => {
-            let taken = takes(&session, as_query(query), command, &Headings::default()).await?;
+            let taken = takes(&session, as_query(query), command, &Headings::default(), said).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
         // What the client sends, which it is told of before it does.
@@ -102,25 +109,48 @@ async fn takes(
     statement: Statement,
     command: Command,
     headings: &Headings,
+    said: &[Option<Logical>],
 ) -> Result<Description> {
     let logical = logical(session, statement).await?;
     verify(&logical)?;
     let types = parameters::types(&logical)?;
     let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
     let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
+    let is_text = |at: usize| said.get(at) == Some(&Some(Logical::Utf8));
+    let known = |at: usize| types.get(&format!("${}", at + 1)).cloned().flatten();
     let types: Vec<_> =
-        (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
-    // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
-    let texts = typed(session, logical.clone(), &types, &DataType::Utf8, headings).await;
-    let (types, schema) = match texts {
-        Err(_) if types.contains(&None) => {
-            typed(session, logical, &types, &DataType::Int64, headings).await?
-        }
-        texts => texts?,
-    };
+        (0..last).map(|at| known(at).or_else(|| is_text(at).then_some(DataType::Utf8))).collect();
+    let (types, schema) = any_typed(session, logical, types, headings).await?;
     let parameters = types.iter().map(shown_type).collect();
     let texts = types.iter().map(stands_for).collect();
     Ok(Description { command, parameters, texts, schema, copied: None })
+}
+
+/// The types of the parameters, and the answer's columns. What may have any type is text, unless the statement has no plan
+/// then: one of them is a whole number then, or else all are.
+async fn any_typed(
+    session: &SessionState,
+    logical: LogicalPlan,
+    types: Vec<Option<DataType>>,
+    headings: &Headings,
+) -> Result<(Vec<DataType>, Schema)> {
+    let open: Vec<_> = (0..types.len()).filter(|at| types[*at].is_none()).collect();
+    match typed(session, logical.clone(), &types, &DataType::Utf8, headings).await {
+        Err(_) if !open.is_empty() => {}
+        texts => return texts,
+    }
+    // Each is another plan. Of one alone it is what follows.
+    if (2..=limits::PARAMETERS_TRIED).contains(&open.len()) {
+        for at in open {
+            let mut types = types.clone();
+            types[at] = Some(DataType::Int64);
+            let tried = typed(session, logical.clone(), &types, &DataType::Utf8, headings).await;
+            if tried.is_ok() {
+                return tried;
+            }
+        }
+    }
+    typed(session, logical, &types, &DataType::Int64, headings).await
 }
 
 /// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.
@@ -132,7 +162,8 @@ async fn typed(
     headings: &Headings,
 ) -> Result<(Vec<DataType>, Schema)> {
     let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
-    let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
+    let nulls = types.iter().map(|of| ScalarValue::try_from(&parameters::given(of)));
+    let nulls = nulls.collect::<PlanResult<Vec<_>>>();
     let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
     let physical = physical(session, &logical).await?;
     let shown = Shown::new(logical.schema(), &physical.schema(), headings)?;

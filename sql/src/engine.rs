@@ -13,7 +13,12 @@ use std::{
 };
 
 use arrow_array::RecordBatch;
-use basalt_core::{error::ErrorKind, exec::Memory, query::Literal, schema::Schema};
+use basalt_core::{
+    error::ErrorKind,
+    exec::Memory,
+    query::Literal,
+    schema::{DataType, Schema},
+};
 use bytes::Bytes;
 use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
@@ -179,15 +184,16 @@ impl Engine {
         Ok(Answer { command, schema, copied, batches, ended: false, _task: task })
     }
 
-    /// Plans a statement and says what it takes and gives; it is not run. The values of its parameters are not needed.
+    /// Plans a statement and says what it takes and gives; it is not run. The values of its parameters are not needed; `types`
+    /// are those that the client says they have, in turn.
     ///
     /// # Errors
     /// What is wrong with the statement, and what kept it from being planned.
-    pub async fn describe(&self, request: Request) -> Result<Description> {
+    pub async fn describe(&self, request: Request, types: Vec<Option<DataType>>) -> Result<Description> {
         let (shared, given_up) = (self.shared(), GivenUp::default());
         let mut task = self.handle.spawn(GIVEN_UP.scope(given_up.clone(), async move {
             let sql = request.sql.clone();
-            located(describe::describe(&shared, request).await, &sql)
+            located(describe::describe(&shared, request, &types).await, &sql)
         }));
         let _abort = AbortOnDrop(task.abort_handle(), given_up);
         (&mut task).await.map_err(|_| panicked())?

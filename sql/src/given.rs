@@ -3,6 +3,7 @@
 use basalt_core::{
     plan::expr_text,
     query::{Expr, Literal},
+    schema::DataType,
     time,
 };
 use datafusion::sql::sqlparser::ast;
@@ -37,4 +38,25 @@ pub(crate) fn parameter(literal: &Literal) -> Option<ast::Expr> {
     };
     let parser = parse::ast_parser(&sql);
     parser.and_then(|mut parser| parser.parse_expr().ok())
+}
+
+/// Casts a parameter without a value to the type of what is given for it, where the client says of which types they are. A text
+/// may stand for any type, and a number of many digits is whole or a decimal as it comes.
+pub(crate) fn cast_as_said(expr: &mut ast::Expr, types: &[Option<DataType>]) {
+    let ast::Expr::Value(value) = &*expr else { return };
+    let ast::Value::Placeholder(name) = &value.value else { return };
+    let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+    let said = number.and_then(|number| number.checked_sub(1)).and_then(|at| *types.get(at)?);
+    let data_type = match said {
+        Some(DataType::Bool) => "BOOLEAN",
+        Some(DataType::Float32 | DataType::Float64) => "DOUBLE",
+        Some(DataType::Date32) => "DATE",
+        Some(DataType::Timestamp) => "TIMESTAMP WITH TIME ZONE",
+        Some(said) if said.is_integer() => "BIGINT",
+        _ => return,
+    };
+    let cast = parse::ast_parser(&format!("CAST({name} AS {data_type})"));
+    if let Some(cast) = cast.and_then(|mut parser| parser.parse_expr().ok()) {
+        *expr = cast;
+    }
 }

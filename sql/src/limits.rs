@@ -24,6 +24,9 @@ pub const SCRIPT_WORDS: usize = 64;
 pub const ALIASES: usize = 16;
 /// Parameters of a statement, as many as a message of PostgreSQL's protocol can have.
 pub const PARAMETERS: usize = 65_535;
+/// Parameters that may be of any type, at most, of which each is tried as a number where a statement has no plan with texts; it is
+/// planned again for each.
+pub const PARAMETERS_TRIED: usize = 8;
 /// Bytes of the header of a message with rows of another node's task.
 pub const TASK_HEADER_BYTES: usize = 64 << 20;
 /// Rows of such a message: a column may take no bytes however many they are.

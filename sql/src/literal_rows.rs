@@ -187,7 +187,7 @@ impl Taking<'_> {
         let at = number.checked_sub(1).filter(|at| *at < limits::PARAMETERS)?;
         match self.parameters {
             Parameters::Given(given) => given.get(at).cloned().map(Cell::Value),
-            Parameters::Open => {
+            Parameters::Open(_) => {
                 if self.seen.len() <= at {
                     self.seen.resize(at + 1, false);
                 }

@@ -5,10 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field};
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    common::tree_node::{TreeNode as _, TreeNodeRecursion},
+    common::{
+        DFSchema,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
     logical_expr::{
-        Expr, LogicalPlan,
-        expr::{Cast, Placeholder},
+        BinaryExpr, Expr, ExprSchemable as _, Limit, LogicalPlan, Operator,
+        expr::{Cast, Placeholder, WindowFunction},
+        utils::merge_schema,
     },
 };
 
@@ -18,6 +22,9 @@ use crate::{
     error::{Error, Result},
     plan::unplanned,
 };
+
+/// Functions that choose among values of one type.
+const CHOICES: [&str; 6] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull"];
 
 /// The name of a parameter that may be of any type; `None`: it is something else.
 fn open(expr: &Expr) -> Option<&str> {
@@ -67,6 +74,15 @@ fn taken(op: ArithmeticOpName, other: &DataType) -> Option<DataType> {
     })
 }
 
+/// The type of what is given for a parameter of a type: columns of the answer that are made of it are of that.
+pub(crate) fn given(data_type: &DataType) -> DataType {
+    match data_type {
+        _ if data_type.is_integer() => DataType::Int64,
+        _ if data_type.is_floating() => DataType::Float64,
+        _ => data_type.clone(),
+    }
+}
+
 /// The types of a plan's parameters by their names, of one that stands in several places the type that has the values of all
 /// of them; `None`: it may be of any type.
 ///
@@ -88,15 +104,19 @@ pub(crate) fn types(plan: &LogicalPlan) -> Result<HashMap<String, Option<DataTyp
         return Err(conflict);
     }
     if types.values().any(Option::is_none) {
+        let mut suggested = Suggested(types);
         let done = plan.apply_with_subqueries(|plan| {
+            suggested.of_plan(plan);
+            let schema = merge_schema(&plan.inputs());
             plan.apply_expressions(|expr| {
                 expr.apply(|expr| {
-                    suggested(&mut types, expr);
+                    suggested.of_expr(expr, &schema);
                     Ok(TreeNodeRecursion::Continue)
                 })
             })
         });
         done.map_err(unplanned)?;
+        types = suggested.0;
     }
     Ok(types)
 }
@@ -165,20 +185,90 @@ fn both(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
-/// Takes what an expression lets one suppose of parameters of which nothing else is said.
-fn suggested(types: &mut HashMap<String, Option<DataType>>, expr: &Expr) {
-    // As PostgreSQL has it: the sign is first one of floats.
-    if let Expr::Negative(inner) = expr {
-        suggest(types, inner, &DataType::Float64);
-    }
-}
+/// The types of parameters, those of which nothing else is said as the places let one suppose them in which they stand.
+struct Suggested(HashMap<String, Option<DataType>>);
 
-fn suggest(types: &mut HashMap<String, Option<DataType>>, expr: &Expr, of: &DataType) {
-    if let Some(id) = open(expr)
-        && let Some(known) = types.get_mut(id)
-        && known.is_none()
-    {
-        *known = Some(of.clone());
+impl Suggested {
+    fn of_plan(&mut self, plan: &LogicalPlan) {
+        match plan {
+            LogicalPlan::Limit(Limit { skip, fetch, .. }) => {
+                for rows in [skip, fetch].into_iter().flatten() {
+                    self.suggest(rows, &DataType::Int64);
+                }
+            }
+            LogicalPlan::Filter(filter) => self.suggest(&filter.predicate, &DataType::Boolean),
+            _ => {}
+        }
+    }
+
+    fn of_expr(&mut self, expr: &Expr, schema: &DFSchema) {
+        match expr {
+            Expr::Not(inner)
+            | Expr::IsTrue(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsNotFalse(inner)
+            | Expr::IsUnknown(inner)
+            | Expr::IsNotUnknown(inner) => self.suggest(inner, &DataType::Boolean),
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+                self.suggest(left, &DataType::Boolean);
+                self.suggest(right, &DataType::Boolean);
+            }
+            // As PostgreSQL has it: the sign is first one of floats.
+            Expr::Negative(inner) => self.suggest(inner, &DataType::Float64),
+            Expr::Between(between) => self.alike(&[&*between.expr, &*between.low, &*between.high], schema),
+            Expr::InList(of) => {
+                self.alike(&of.list.iter().chain([&*of.expr]).collect::<Vec<_>>(), schema);
+            }
+            Expr::Case(of) => {
+                let values = of.when_then_expr.iter().map(|(_, then)| &**then);
+                self.alike(&values.chain(of.else_expr.as_deref()).collect::<Vec<_>>(), schema);
+                let whens = of.when_then_expr.iter().map(|(when, _)| &**when);
+                match &of.expr {
+                    Some(compared) => self.alike(&whens.chain([&**compared]).collect::<Vec<_>>(), schema),
+                    None => whens.for_each(|when| self.suggest(when, &DataType::Boolean)),
+                }
+            }
+            Expr::ScalarFunction(function) if CHOICES.contains(&function.name()) => {
+                self.alike(&function.args.iter().collect::<Vec<_>>(), schema);
+            }
+            Expr::WindowFunction(function) => self.of_window(function, schema),
+            _ => {}
+        }
+    }
+
+    fn of_window(&mut self, function: &WindowFunction, schema: &DFSchema) {
+        match (function.fun.name(), &function.params.args[..]) {
+            ("ntile", [count]) => self.suggest(count, &DataType::Int64),
+            ("nth_value" | "lag" | "lead" | "basalt_lag" | "basalt_lead", [value, by, rest @ ..]) => {
+                self.suggest(by, &DataType::Int64);
+                if let [otherwise] = rest {
+                    self.alike(&[value, otherwise], schema);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Values that are of one type, which is that of those that have one.
+    fn alike(&mut self, values: &[&Expr], schema: &DFSchema) {
+        if !values.iter().any(|value| open(value).is_some()) {
+            return;
+        }
+        let known = values.iter().filter(|value| open(value).is_none());
+        let known = known.filter_map(|value| value.get_type(schema).ok()).filter(|of| !of.is_null());
+        if let Some(common) = known.map(Some).reduce(|a, b| both(&a?, &b?)).flatten() {
+            values.iter().for_each(|value| self.suggest(value, &common));
+        }
+    }
+
+    fn suggest(&mut self, expr: &Expr, of: &DataType) {
+        if let Some(id) = open(expr)
+            && let Some(known) = self.0.get_mut(id)
+            && known.is_none()
+        {
+            *known = Some(of.clone());
+        }
     }
 }
 

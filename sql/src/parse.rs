@@ -9,7 +9,7 @@ use std::{
     ops::ControlFlow,
 };
 
-use basalt_core::{error::ErrorKind, query::Literal};
+use basalt_core::{error::ErrorKind, query::Literal, schema::DataType};
 use datafusion::{
     common::TableReference,
     sql::{
@@ -30,7 +30,7 @@ use datafusion::{
 use crate::{
     describe, dialect,
     error::{Error, Result, of_parser},
-    given::parameter,
+    given::{cast_as_said, parameter},
     headings::Headings,
     limits,
     literal_rows::LiteralRows,
@@ -79,8 +79,9 @@ pub(crate) type Named = (String, Option<u64>);
 pub(crate) enum Parameters<'a> {
     /// Their values.
     Given(&'a [Literal]),
-    /// They themselves, each `?` numbered: the statement is described, not run.
-    Open,
+    /// They themselves, each `?` numbered, with the types that the client says they have: the statement is described, not
+    /// run.
+    Open(&'a [Option<DataType>]),
 }
 
 /// A statement, and the tables that it reads.
@@ -545,7 +546,7 @@ impl VisitorMut for Rewrite<'_> {
         let place = value.span.start;
         let given = match (self.parameters, number) {
             (Parameters::Given(given), Some(number)) => number.checked_sub(1).and_then(|at| given.get(at)),
-            (Parameters::Open, Some(1..=limits::PARAMETERS)) => {
+            (Parameters::Open(_), Some(1..=limits::PARAMETERS)) => {
                 value.value = Value::Placeholder(format!("${}", number.unwrap_or_default()));
                 return ControlFlow::Continue(());
             }
@@ -561,12 +562,20 @@ impl VisitorMut for Rewrite<'_> {
                     Parameters::Given(given) => {
                         format!("there is no parameter {name}; {} are given", given.len())
                     }
-                    Parameters::Open => format!("there is no parameter {name}: $1 is the first"),
+                    Parameters::Open(_) => format!("there is no parameter {name}: $1 is the first"),
                 };
                 self.fault = Some(Error::invalid(message).at(place.line, place.column));
                 ControlFlow::Break(())
             }
         }
+    }
+
+    /// What a client says of a parameter's type, functions and operators are to know.
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        if let Parameters::Open(types) = self.parameters {
+            cast_as_said(expr, types);
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -313,7 +313,7 @@ pub(crate) async fn resolve(
     }
     match (parsed.statement, target) {
         (Statement::Statement(statement), Some((name, table))) => {
-            let open = matches!(parameters, Parameters::Open);
+            let open = matches!(parameters, Parameters::Open(_));
             let rewritten = rewrite(*statement, &name, table.schema(), open)?;
             Ok(Resolved::Write(session, Box::new(rewritten), table))
         }

@@ -79,14 +79,19 @@ pub(crate) fn schema() -> Schema {
 }
 
 /// What the statement takes and gives, where it summarizes this query.
-pub(crate) async fn described(shared: &Shared, request: Request, query: String) -> Result<Description> {
-    let of_query = Box::pin(describe::describe(shared, Request { sql: query, ..request })).await?;
+pub(crate) async fn described(
+    shared: &Shared,
+    request: Request,
+    types: &[Option<Logical>],
+    query: String,
+) -> Result<Description> {
+    let of_query = Box::pin(describe::describe(shared, Request { sql: query, ..request }, types)).await?;
     Ok(Description { command: Command::Show, schema: schema(), copied: None, ..of_query })
 }
 
 /// Summarizes a query.
 pub(crate) async fn summary(shared: &Shared, request: &Request, query: &str) -> Result<Planned> {
-    let described = Box::pin(describe::describe(shared, instead(request, query.to_owned()))).await?;
+    let described = Box::pin(describe::describe(shared, instead(request, query.to_owned()), &[])).await?;
     if described.command != Command::Select {
         return Err(Error::unsupported("SUMMARIZE of anything but a table or a query"));
     }

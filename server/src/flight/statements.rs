@@ -61,7 +61,7 @@ impl Flight {
             deadline: self.state.deadline(call)?,
             running: None,
         };
-        statement.describe(&self.state, None).await
+        statement.describe(&self.state, None, Vec::new()).await
     }
 
     /// Begins to run a statement.

@@ -3,7 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::DataType;
-use basalt_core::{logical::Logical, query::Literal, schema::Field};
+use basalt_core::{
+    logical::Logical,
+    query::Literal,
+    schema::{self, Field},
+};
 use basalt_sql::{Description, script::Part, system::postgres_type};
 use pgwire::messages::{
     data::{NoData, ParameterDescription},
@@ -179,12 +183,17 @@ impl Session {
         if let Some(description) = prepared.description.get() {
             return Ok(Some(description));
         }
-        let described = self.describe_statement(part).await?;
+        let types = prepared.types.iter().map(|oid| types::given(*oid)).collect();
+        let described = self.describe_statement(part, types).await?;
         Ok(Some(prepared.description.get_or_init(|| described)))
     }
 
-    /// What a statement over tables takes and gives.
-    pub(super) async fn describe_statement(&mut self, part: &Part) -> std::result::Result<Description, End> {
+    /// What a statement over tables takes and gives, where the client says of which types its parameters are.
+    pub(super) async fn describe_statement(
+        &mut self,
+        part: &Part,
+        types: Vec<Option<schema::DataType>>,
+    ) -> std::result::Result<Description, End> {
         let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
         let state = &shared.state;
         let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));
@@ -196,7 +205,7 @@ impl Session {
         // It writes nothing.
         let committing = Committing::default();
         let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
-        let described = guarded(wire, ends, statement.describe(state, transaction)).await;
+        let described = guarded(wire, ends, statement.describe(state, transaction, types)).await;
         described.map_err(|end| placed(end, part))
     }
 

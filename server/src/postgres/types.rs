@@ -1,6 +1,6 @@
 //! Types by their numbers, and the values of parameters.
 
-use basalt_core::{query::Literal, time};
+use basalt_core::{query::Literal, schema::DataType, time};
 use basalt_nested::says_infinity;
 use bytes::Bytes;
 
@@ -54,6 +54,19 @@ const ARRAYS: [(u32, u32); 14] = [
 pub(super) const EPOCH_DAYS: i32 = 10_957;
 /// See [`EPOCH_DAYS`].
 pub(super) const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// The type of the values of [`parameter`], where it is one for all values of that type.
+pub(super) fn given(oid: u32) -> Option<DataType> {
+    Some(match oid {
+        BOOL => DataType::Bool,
+        INT2 | INT4 | INT8 | OID => DataType::Int64,
+        FLOAT4 | FLOAT8 => DataType::Float64,
+        DATE => DataType::Date32,
+        TIMESTAMP | TIMESTAMPTZ => DataType::Timestamp,
+        TEXT | 1042 | 1043 => DataType::Utf8,
+        _ => return None,
+    })
+}
 
 /// The value of a parameter that a client says is of a type.
 pub(super) fn parameter(oid: u32, format: i16, bytes: &Bytes) -> Result<Literal> {

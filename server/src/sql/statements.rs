@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use basalt_core::{
     exec::{Control, Statistics},
     query::Literal,
-    schema::Schema,
+    schema::{DataType, Schema},
 };
 use basalt_proto::v1 as pb;
 use basalt_sql::{Catalog, Command, CopyForm, Description};
@@ -111,11 +111,13 @@ impl Statement<'_> {
         Ok(Running { answer, tables, control, stop, deadline, class: turn.class(), permit, slot })
     }
 
-    /// Plans it and says what it takes and gives, in a transaction, where there is one; its parameters need no values.
+    /// Plans it and says what it takes and gives, in a transaction, where there is one; its parameters need no values, and are of
+    /// these types as far as the client says.
     pub(crate) async fn describe(
         self,
         state: &Arc<State>,
         transaction: Option<Arc<Transaction>>,
+        types: Vec<Option<DataType>>,
     ) -> Result<Description> {
         let deadline = self.deadline;
         let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
@@ -125,7 +127,7 @@ impl Statement<'_> {
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.of_connection(self.connection, transaction).in_turn(&turn));
         let request = request(state, self.caller, &tables, self.sql, self.parameters);
-        let described = async { state.sql.describe(request).await.map_err(error) };
+        let described = async { state.sql.describe(request, types).await.map_err(error) };
         stop.until(deadline, described).await?
     }
 }

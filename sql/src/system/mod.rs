@@ -143,7 +143,7 @@ tokio::task_local! {
 
 /// What a view gives, as it is planned now. It is no `async fn`, since planning may ask for it.
 fn described(shared: &Shared, request: Request) -> BoxFuture<'_, Result<Description>> {
-    Box::pin(DESCRIBES.scope((), crate::describe::describe(shared, request)))
+    Box::pin(DESCRIBES.scope((), crate::describe::describe(shared, request, &[])))
 }
 
 /// The virtual tables that a statement names. Tables whose columns cannot be had now, as of one that is damaged, have none

@@ -67,7 +67,7 @@ async fn as_many_parameters_as_a_message_has() {
             _ => Literal::Float(0.5),
         })
         .collect();
-    let described = engine.describe(request(&store, &sql, Vec::new())).await.unwrap();
+    let described = engine.describe(request(&store, &sql, Vec::new()), Vec::new()).await.unwrap();
     assert_eq!(described.parameters.len(), limits::PARAMETERS);
     let written = async {
         let answer = engine.query(request(&store, &sql, given)).await.unwrap();

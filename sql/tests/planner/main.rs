@@ -496,7 +496,7 @@ async fn given_back(memory: &tables::Bytes) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_is_described_before_it_is_run() {
     let (engine, tables) = (engine(), tables());
-    let describe = async |sql: &str| engine.describe(request(&tables, sql, usize::MAX).0).await;
+    let describe = async |sql: &str| engine.describe(request(&tables, sql, usize::MAX).0, Vec::new()).await;
     let sql = "SELECT carrier, sum(delay) AS late, avg(distance) FROM flights \
                WHERE distance > $2 AND carrier = $1 GROUP BY carrier";
     let described = describe(sql).await.unwrap();

@@ -458,7 +458,7 @@ async fn parameters_have_the_types_of_their_columns() {
         ("CREATE TABLE u AS SELECT k FROM t WHERE k = $1", Command::CreateTableAs, &[DataType::Int64]),
         ("TRUNCATE t", Command::Truncate, &[]),
     ] {
-        let described = engine.describe(request(&store, sql, Vec::new())).await;
+        let described = engine.describe(request(&store, sql, Vec::new()), Vec::new()).await;
         let described = described.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         assert_eq!((described.command, &*described.parameters), (command, types), "{sql}");
         assert_eq!(described.schema.fields()[0].name, "rows", "{sql}");

@@ -128,7 +128,7 @@ impl Rows {
 impl Session {
     /// Asks the client for the rows of a COPY FROM STDIN, once it is known that there is a table for them.
     pub(super) async fn ask_for_rows(&mut self, part: &Part) -> std::result::Result<(Rows, Copying), End> {
-        let described = self.describe_statement(part).await?;
+        let described = self.describe_statement(part, Vec::new()).await?;
         let Some(form) = &described.copied else {
             return Err(Error::unsupported("COPY from stdin but of a table").into());
         };

@@ -62,3 +62,53 @@ async fn arithmetic_takes_what_stands_beside_it() {
     ask(&mut client, "INSERT INTO e (i, f) SELECT 9, f + $1 FROM e", &[], &["0.25"]).await;
     assert_eq!(client.query("SELECT f FROM e ORDER BY f").await[1..3], ["D 3.75", "D 4"]);
 }
+
+/// As psycopg has it: texts are of no type that it names, and numbers of the least that has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_is_not_named_stands_beside_numbers_that_are() {
+    const INT2: u32 = 21;
+    let (_server, mut client) = with_numbers().await;
+    for (sql, types, given, rows) in [
+        ("SELECT $1, i FROM e LIMIT $2", &[0, INT2][..], &["x", "2"][..], "x|1"),
+        ("SELECT coalesce(s, $1), i + $2 FROM e", &[0, INT2], &["x", "2"], "a|3"),
+        ("SELECT CASE WHEN b THEN s ELSE $1 END, i * $2 FROM e", &[0, INT2], &["x", "2"], "a|2"),
+        ("SELECT upper($1), i - $2 FROM e", &[0, INT2], &["x", "2"], "X|-1"),
+        ("SELECT date_trunc($1, moment)::date, i + $2 FROM e", &[0, INT2], &["year", "2"], "2024-01-01|3"),
+        ("SELECT s || $1, born + $2 FROM e", &[0, INT2], &["x", "2"], "ax|2024-01-03"),
+        ("SELECT $1, f * $2 FROM e", &[0, 701], &["x", "1.5"], "x|3.75"),
+        ("SELECT $1, i FROM e WHERE b = $2 AND born = $3", &[0, 16, 1082], &["x", "t", "2024-01-01"], "x|1"),
+        ("SELECT $1 FROM e WHERE moment >= $2", &[0, 1184], &["x", "2024-01-01 00:00:00+00"], "x"),
+    ] {
+        client.parse("", sql, types).await;
+        let given: Vec<_> = given.iter().map(|value| Some(value.as_bytes())).collect();
+        client.bind("", "", 0, &given).await;
+        client.execute("", 0).await;
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await[2], format!("D {rows}"), "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_tell_the_types_of_parameters() {
+    let (_server, mut client) = with_numbers().await;
+    for (sql, given, types, rows) in [
+        ("SELECT $1, i FROM e LIMIT $2 OFFSET $3", &["x", "2", "0"][..], "[25, 20, 20]", "x|1"),
+        ("SELECT i FROM e WHERE $1", &["t"], "[16]", "1"),
+        ("SELECT i FROM e WHERE NOT $1", &["f"], "[16]", "1"),
+        ("SELECT i FROM e WHERE $1 AND $2", &["t", "t"], "[16, 16]", "1"),
+        ("SELECT CASE WHEN $1 THEN i ELSE $2 END FROM e", &["f", "7"], "[16, 23]", "7"),
+        ("SELECT CASE i WHEN $1 THEN 'one' END FROM e", &["1"], "[23]", "one"),
+        ("SELECT nullif(i, $1), coalesce(i, $2) FROM e", &["5", "7"], "[23, 23]", "1|1"),
+        ("SELECT greatest(i, $1), least(f, $2) FROM e", &["5", "1.5"], "[23, 701]", "5|1.5"),
+        ("SELECT i FROM e WHERE $1 BETWEEN i AND 3 AND $2 IN (i, 9)", &["2", "9"], "[20, 20]", "1"),
+        ("SELECT lag(i, $1, $2) OVER (ORDER BY i) FROM e", &["1", "5"], "[20, 23]", "5"),
+        // The column is told as it comes: what is given is a bigint.
+        ("SELECT i % $1 FROM e", &["2"], "[23]", "1"),
+        // There is a plan for one of them as a number alone.
+        ("SELECT $1, abs($2) FROM e", &["x", "-2"], "[25, 20]", "x|2"),
+        ("SELECT upper($1), abs($2) FROM e", &["x", "-2"], "[25, 20]", "X|2"),
+    ] {
+        let expected = (format!("t {types}"), format!("D {rows}"));
+        assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
+    }
+}
