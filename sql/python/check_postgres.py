@@ -175,6 +175,12 @@ def check_psycopg(server, reference):
         for binary in False, True:
             row = connection.cursor(binary=binary).execute(wide).fetchone()
             assert row == (b"ab", dt.time(10, 20, 30), decimal.Decimal("-1.5")), row
+        # A text of no type that it names, beside numbers of one.
+        assert connection.execute("SELECT %s, name FROM airlines ORDER BY name LIMIT %s", ["x", 1]).fetchone()[0] == "x"
+        assert connection.execute("SELECT upper(%s), 2 - %s", ["x", 1]).fetchone() == ("X", 1)
+        assert connection.execute("SELECT x FROM unnest(%s::int[]) AS u(x)", [[7]]).fetchone() == (7,)
+        later = connection.execute("SELECT TIMESTAMP '2024-01-01 00:00:00' + %s", [dt.timedelta(days=1)]).fetchone()[0]
+        assert plain(later) == dt.datetime(2024, 1, 2), later
         with connection.cursor("some") as cursor:
             cursor.itersize = 1000
             cursor.execute("SELECT flight FROM flights WHERE month = 1")
@@ -261,6 +267,16 @@ async def check_asyncpg(server, reference):
     except asyncpg.UndefinedColumnError as error:
         assert error.position == "8", error.position
     assert await connection.fetchval("SELECT 7") == 7
+    # Types are told as the statement needs them.
+    assert await connection.fetchval("SELECT CAST(2 AS DOUBLE) * $1", 1.5) == 3.0
+    assert await connection.fetchval("SELECT CAST(2 AS DECIMAL(9, 2)) * $1", decimal.Decimal("1.125")) == decimal.Decimal("2.25")
+    assert await connection.fetchval("SELECT count(*) FROM airlines WHERE carrier = ANY($1)", ["UA", "AA"]) == 2
+    assert await connection.fetchval("SELECT count(*) FROM airlines WHERE carrier <> ALL($1)", ["UA", "AA"]) == 14
+    rows = await connection.fetch("SELECT x FROM unnest($1::int[]) AS u(x) ORDER BY x LIMIT $2", [3, 1, 2], 2)
+    assert [row["x"] for row in rows] == [1, 2], rows
+    later = "SELECT TIMESTAMP '2024-01-01 00:00:00' + $1"
+    assert plain(await connection.fetchval(later, dt.timedelta(days=1, hours=2))) == dt.datetime(2024, 1, 2, 2)
+    assert await connection.fetchval("SELECT CASE WHEN $1 THEN 1 ELSE $2 END", False, 7) == 7
     await connection.close()
     async with asyncpg.create_pool(server.url(), min_size=1, max_size=2) as pool:
         for _ in range(3):

@@ -17,6 +17,7 @@ use datafusion::{
 };
 
 use crate::{
+    command::TextOf,
     error::{Error, Result},
     functions,
     headings::Headings,
@@ -103,12 +104,18 @@ pub(crate) fn shown_type(data_type: &DataType) -> Logical {
 }
 
 /// What a text stands for where a parameter of an Arrow type is taken as one.
-pub(crate) fn stands_for(data_type: &DataType) -> Option<Held> {
+pub(crate) fn stands_for(data_type: &DataType) -> Option<TextOf> {
     match data_type {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            Some(Held::Binary)
+            Some(TextOf::Bytes)
         }
-        DataType::Time32(_) | DataType::Time64(_) => Some(Held::Time),
+        DataType::Time32(_) | DataType::Time64(_) => Some(TextOf::Time),
+        DataType::Interval(_) => Some(TextOf::Interval),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
+            if !item.data_type().is_null() =>
+        {
+            Some(TextOf::List(shown_type(item.data_type())))
+        }
         _ => None,
     }
 }

@@ -1,9 +1,6 @@
 //! What a statement does, takes and gives, as the doors tell it.
 
-use basalt_core::{
-    logical::Logical,
-    schema::{DataType, Schema},
-};
+use basalt_core::schema::{DataType, Schema};
 
 use crate::copy::CopyForm;
 
@@ -58,6 +55,19 @@ impl Command {
     }
 }
 
+/// What a text says that is taken for a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextOf {
+    /// Bytes.
+    Bytes,
+    /// A time of day.
+    Time,
+    /// An interval.
+    Interval,
+    /// A list, as PostgreSQL writes arrays, of values that are taken in this type.
+    List(DataType),
+}
+
 /// A statement that is not run yet.
 #[derive(Clone, Debug)]
 pub struct Description {
@@ -66,8 +76,8 @@ pub struct Description {
     /// The types in which its parameters are taken, those of `$1`, `$2`, ... in turn; of one that may have any type it is
     /// text.
     pub parameters: Vec<DataType>,
-    /// Of each of them, whether the text that is taken stands for bytes, or for a time.
-    pub texts: Vec<Option<Logical>>,
+    /// Of each of them, what the text that is taken says, where that is something else.
+    pub texts: Vec<Option<TextOf>>,
     /// The columns of its answer; of COPY FROM STDIN, those that the client sends.
     pub schema: Schema,
     /// In which form the client sends the rows of COPY FROM STDIN.

@@ -41,7 +41,7 @@ use datafusion::sql::{
 
 use crate::{
     error::{Error, Result},
-    interval, limits,
+    limits,
     names::{self, Meant},
 };
 pub(crate) use casts::name_casts;
@@ -53,8 +53,7 @@ pub(crate) use within::qualify_natural;
 pub(crate) use words::{keyword, quote_columns, tokens};
 
 use exprs::{
-    arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed,
-    similar, type_of,
+    arguments, bare, formats, in_subquery, interval_of, is_interval, is_subquery, parsed, similar, type_of,
 };
 use selects::{joins, name_by_text, of_select, order_by_all, recursions, series, set_operations};
 
@@ -154,20 +153,10 @@ impl Rewrite {
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if is_interval(inner) => {
                 *expr = interval_of(inner, true)?;
             }
-            Expr::Cast { data_type: ast::DataType::Interval { .. }, expr: inner, kind, .. } => {
-                // Default: what is no text is refused.
-                let text = literal(inner).unwrap_or_default();
-                let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
-                *expr = match interval::parse(text, None) {
-                    Some(interval) => interval_expr(interval),
-                    None if is_try && literal(inner).is_some() => {
-                        parsed("CAST(NULL AS INTERVAL)", &[], &mut 0)?
-                    }
-                    None if matches!(**inner, Expr::Value(ast::ValueWithSpan { value: Value::Null, .. })) => {
-                        return Ok(());
-                    }
-                    None => return Err(Error::unsupported("CAST of this to an interval")),
-                };
+            Expr::Cast { data_type: ast::DataType::Interval { .. }, .. } => {
+                if let Some(interval) = exprs::as_interval(expr)? {
+                    *expr = interval;
+                }
             }
             Expr::Cast { data_type: ast::DataType::UHugeInt, expr: inner, kind, .. } => {
                 let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
@@ -178,6 +167,9 @@ impl Rewrite {
                 *expr = Expr::Nested(Box::new(parsed(template, &[(**inner).clone()], &mut 0)?));
             }
             Expr::Cast { data_type, expr: inner, .. } => {
+                if let (ast::DataType::Array(_), Some(list)) = (&*data_type, quantified::array(inner)) {
+                    **inner = list;
+                }
                 type_of(data_type);
                 if let Some(text) = literal(inner)
                     && let Some(plain) = exprs::without_separators(text, data_type)

@@ -122,7 +122,7 @@ pub use catalog::{
     Alteration, Answers, Catalog, Change, Identity, Input, NewTable, Rows, Sink, Table, Writer, Written,
     no_client,
 };
-pub use command::{Command, Description};
+pub use command::{Command, Description, TextOf};
 pub use copy::{CopyForm, CopyFormat};
 pub use engine::{Answer, EncodedRows, Engine, Options, Request};
 pub use error::{Error, Result};

@@ -9,7 +9,6 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 use basalt_core::{
-    logical::Logical as Held,
     query::Literal,
     schema::{DataType as Logical, Field, Schema},
 };
@@ -22,6 +21,7 @@ use crate::{
     answer::{shown_type, stands_for},
     assign::Rows,
     catalog::{Writer, Written},
+    command::TextOf,
     dialect::stored_text,
     error::{Error, Result},
     limits,
@@ -80,7 +80,7 @@ impl LiteralRows {
 
     /// The types of the parameters, which are those of the columns that they go to, and what they stand for where they are
     /// texts.
-    pub(crate) fn parameters(&self, schema: &Schema, effect: &Effect) -> (Vec<Logical>, Vec<Option<Held>>) {
+    pub(crate) fn parameters(&self, schema: &Schema, effect: &Effect) -> (Vec<Logical>, Vec<Option<TextOf>>) {
         // Default: no rows come.
         let columns = effect.rows.as_ref().map(Rows::columns).unwrap_or_default();
         let (mut types, mut texts) = (Vec::new(), Vec::new());

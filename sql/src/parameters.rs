@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, IntervalUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
@@ -70,6 +70,10 @@ fn taken(op: ArithmeticOpName, other: &DataType) -> Option<DataType> {
             DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale)
         }
         DataType::Date32 | DataType::Timestamp(..) if op == ArithmeticOpName::Subtract => other.clone(),
+        DataType::Interval(_) if op == ArithmeticOpName::Multiply => DataType::Int64,
+        DataType::Timestamp(..) if op == ArithmeticOpName::Add => {
+            DataType::Interval(IntervalUnit::MonthDayNano)
+        }
         _ => return None,
     })
 }
@@ -165,6 +169,9 @@ impl Known {
 fn both(a: &DataType, b: &DataType) -> Option<DataType> {
     if a == b {
         return Some(a.clone());
+    }
+    if let (DataType::List(a), DataType::List(b)) = (a, b) {
+        return Some(DataType::new_list(both(a.data_type(), b.data_type())?, true));
     }
     if !is_number(a) || !is_number(b) {
         let are_texts = a.is_string() && b.is_string();
@@ -292,6 +299,11 @@ mod tests {
             (Multiply, DataType::Decimal128(38, 20), Some(decimal(0))),
             (Subtract, DataType::Date32, Some(DataType::Date32)),
             (Add, DataType::Date32, None),
+            (
+                Add,
+                DataType::Timestamp(TimeUnit::Microsecond, None),
+                Some(DataType::Interval(IntervalUnit::MonthDayNano)),
+            ),
             (Add, DataType::Utf8, None),
         ] {
             assert_eq!(taken(op, &other), expected, "{op:?} {other}");
@@ -300,6 +312,7 @@ mod tests {
 
     #[test]
     fn what_stands_in_several_places_has_the_values_of_all() {
+        let list = |item| DataType::new_list(item, true);
         let micros = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
         for (a, b, expected) in [
             (DataType::Int16, DataType::Int32, Some(DataType::Int64)),
@@ -308,6 +321,8 @@ mod tests {
             (DataType::Utf8, DataType::Utf8View, Some(DataType::Utf8)),
             (DataType::Date32, micros(Some("UTC")), Some(micros(Some("UTC")))),
             (DataType::Int32, DataType::Utf8, None),
+            (list(DataType::Int32), list(DataType::Int64), Some(list(DataType::Int64))),
+            (list(DataType::Int32), DataType::Int32, None),
         ] {
             assert_eq!(both(&a, &b), expected, "{a} {b}");
             assert_eq!(both(&b, &a), expected, "{b} {a}");

@@ -4,11 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_schema::DataType;
 use basalt_core::{
-    logical::Logical,
     query::Literal,
     schema::{self, Field},
 };
-use basalt_sql::{Description, script::Part, system::postgres_type};
+use basalt_sql::{Description, TextOf, script::Part, system::postgres_type};
 use pgwire::messages::{
     data::{NoData, ParameterDescription},
     extendedquery::{BindComplete, CloseComplete, ParseComplete},
@@ -35,6 +34,8 @@ use crate::{
 
 /// The type that parameters of bytes are cast to: what is given for them is a text, which says other things beside bytes.
 const OF_BYTES: &str = "BYTEA";
+/// That of parameters of intervals.
+const OF_INTERVALS: &str = "INTERVAL";
 
 /// A statement that was prepared.
 #[derive(Debug)]
@@ -65,30 +66,34 @@ impl Prepared {
     fn parameter(&self, at: usize) -> Option<u32> {
         let described = || {
             let description = self.description.get()?;
-            let held = description.texts.get(at).copied().flatten().map(Logical::to_arrow);
-            let data_type = held.or_else(|| description.parameters.get(at).map(|taken| taken.to_arrow()))?;
-            Some(postgres_type(&data_type).oid)
+            let taken = || Some(postgres_type(&description.parameters.get(at)?.to_arrow()).oid);
+            self.text_of(at).map(types::told).or_else(taken)
         };
         self.named(at).or_else(described)
     }
 
-    /// Whether a parameter is one of bytes, which the client does not say.
-    fn is_bytes_unsaid(&self, at: usize) -> bool {
-        let held =
-            self.description.get().and_then(|description| description.texts.get(at).copied().flatten());
-        held == Some(Logical::Binary) && self.named(at).is_none()
+    /// What the text of a parameter says, where the statement was asked for it.
+    fn text_of(&self, at: usize) -> Option<TextOf> {
+        self.description.get().and_then(|description| description.texts.get(at).copied().flatten())
     }
 
-    /// The statement as it runs, where parameters of bytes are known as such.
+    /// Whether the text of a parameter says this, which the client does not say.
+    fn is_unsaid(&self, at: usize, of: TextOf) -> bool {
+        self.text_of(at) == Some(of) && self.named(at).is_none()
+    }
+
+    /// The statement as it runs, where parameters of bytes and intervals are known as such.
     fn cast(&self) -> Result<Option<Part>> {
         let count = self.description.get().map_or(0, |description| description.texts.len());
-        match &self.part {
-            Some(part) if (0..count).any(|at| self.is_bytes_unsaid(at)) => {
-                let part = part.casting(OF_BYTES, |at| self.is_bytes_unsaid(at));
-                Ok(Some(part.map_err(|error| Error::from(crate::sql::error(error)))?))
+        let Some(part) = &self.part else { return Ok(None) };
+        let mut part = part.clone();
+        for (of, data_type) in [(TextOf::Bytes, OF_BYTES), (TextOf::Interval, OF_INTERVALS)] {
+            if (0..count).any(|at| self.is_unsaid(at, of)) {
+                let cast = part.casting(data_type, |at| self.is_unsaid(at, of));
+                part = cast.map_err(|error| Error::from(crate::sql::error(error)))?;
             }
-            part => Ok(part.clone()),
         }
+        Ok(Some(part))
     }
 
     /// The value of a parameter; `format` says whether it comes as a text, or in binary form.
@@ -97,7 +102,9 @@ impl Prepared {
         let value = types::parameter(self.parameter(at).unwrap_or(types::TEXT), format, bytes);
         match value {
             // A text that is not in hexadecimal digits says bytes as it does in SQL.
-            Err(_) if format == 0 && self.is_bytes_unsaid(at) => types::parameter(types::TEXT, format, bytes),
+            Err(_) if format == 0 && self.is_unsaid(at, TextOf::Bytes) => {
+                types::parameter(types::TEXT, format, bytes)
+            }
             value => value,
         }
     }
@@ -150,13 +157,15 @@ impl Session {
             let message = format!("more than {} prepared statements", limits::POSTGRES_STATEMENTS);
             return Err(Error::new("53400", message));
         }
-        let part = match part {
-            Some(part) if types.contains(&types::BYTEA) => {
-                let part = part.casting(OF_BYTES, |at| types.get(at) == Some(&types::BYTEA));
-                Some(part.map_err(|error| Error::from(crate::sql::error(error)))?)
+        let mut part = part;
+        for (oid, data_type) in [(types::BYTEA, OF_BYTES), (types::SPAN, OF_INTERVALS)] {
+            if let Some(given) = &part
+                && types.contains(&oid)
+            {
+                let cast = given.casting(data_type, |at| types.get(at) == Some(&oid));
+                part = Some(cast.map_err(|error| Error::from(crate::sql::error(error)))?);
             }
-            part => part,
-        };
+        }
         let prepared = Prepared { part, types, description: OnceLock::new(), told: OnceLock::new() };
         self.statements.insert(name.clone(), Arc::new(prepared));
         self.count().inspect_err(|_| drop(self.statements.remove(&name)))

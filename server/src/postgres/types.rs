@@ -2,6 +2,7 @@
 
 use basalt_core::{query::Literal, schema::DataType, time};
 use basalt_nested::says_infinity;
+use basalt_sql::{TextOf, system::postgres_type};
 use bytes::Bytes;
 
 use super::{
@@ -28,7 +29,8 @@ pub(super) const NUMERIC: u32 = 1700;
 /// Types whose binary form is their text: "char", name, json, xml, bpchar, varchar, and those above.
 const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
 
-const SPAN: u32 = 1186;
+/// An interval.
+pub(super) const SPAN: u32 = 1186;
 const UUID: u32 = 2950;
 const UUIDS: u32 = 2951;
 const BYTEAS: u32 = 1001;
@@ -54,6 +56,20 @@ const ARRAYS: [(u32, u32); 14] = [
 pub(super) const EPOCH_DAYS: i32 = 10_957;
 /// See [`EPOCH_DAYS`].
 pub(super) const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// As what a parameter is told that is taken as a text which says something else.
+pub(super) fn told(text: TextOf) -> u32 {
+    match text {
+        TextOf::Bytes => BYTEA,
+        TextOf::Time => TIME,
+        TextOf::Interval => SPAN,
+        TextOf::List(item) => {
+            let of = postgres_type(&item.to_arrow()).oid;
+            // Default: as a text alone.
+            ARRAYS.iter().find(|(_, element)| *element == of).map_or(TEXT, |(array, _)| *array)
+        }
+    }
+}
 
 /// The type of the values of [`parameter`], where it is one for all values of that type.
 pub(super) fn given(oid: u32) -> Option<DataType> {

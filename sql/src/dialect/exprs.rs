@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::{
     parser::Parser,
 };
 
+use super::quantified;
 use crate::{
     error::{Error, Result},
     interval, limits,
@@ -130,8 +131,33 @@ pub(super) fn is_interval(expr: &Expr) -> bool {
     }
 }
 
+/// What is cast to an interval, as one; `None`: it stays, as NULL and a parameter without a value do.
+pub(super) fn as_interval(cast: &Expr) -> Result<Option<Expr>> {
+    let Expr::Cast { expr, kind, .. } = cast else { return Ok(None) };
+    let mut inner = &**expr;
+    while let Expr::Nested(below) = inner {
+        inner = below;
+    }
+    // What is one already, as a driver's parameter that the door knows for one.
+    if matches!(inner, Expr::Cast { data_type: ast::DataType::Interval { .. }, .. }) {
+        // Default: it stays.
+        return Ok(Some(as_interval(inner)?.unwrap_or_else(|| inner.clone())));
+    }
+    let is_null = matches!(inner, Expr::Value(ast::ValueWithSpan { value: Value::Null, .. }));
+    if is_null || quantified::is_open(inner) {
+        return Ok(None);
+    }
+    let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
+    let text = literal(inner);
+    match text.and_then(|text| interval::parse(text, None)) {
+        Some(interval) => Ok(Some(interval_expr(interval))),
+        None if is_try && text.is_some() => Ok(Some(parsed("CAST(NULL AS INTERVAL)", &[], &mut 0)?)),
+        None => Err(Error::unsupported("CAST of this to an interval")),
+    }
+}
+
 /// An interval in the form that is read in one way only.
-pub(super) fn interval_expr(interval: arrow_array::types::IntervalMonthDayNano) -> Expr {
+fn interval_expr(interval: arrow_array::types::IntervalMonthDayNano) -> Expr {
     let text =
         format!("{} months {} days {} nanoseconds", interval.months, interval.days, interval.nanoseconds);
     Expr::Interval(ast::Interval {

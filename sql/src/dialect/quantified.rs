@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
-    UnaryOperator, Value, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
+    Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem,
+    SetExpr, UnaryOperator, Value, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use super::exprs::arguments;
@@ -121,9 +121,22 @@ fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
     Some(values)
 }
 
-/// A condition in the place of one on a list that is not given yet: its parameter is the text of a list.
+/// A condition in the place of one on a list that is not given yet: its parameter is a list of values such as the other side.
 pub(super) fn of_parameter(left: &Expr, list: &Expr) -> Result<Expr> {
-    parsed(&format!("CAST({list} AS TEXT) IS NULL OR ({left}) IS NULL"))
+    parsed(&match is_open(left) {
+        true => format!("CAST({list} AS TEXT) IS NULL OR ({left}) IS NULL"),
+        false => format!("({list}) = make_array({left})"),
+    })
+}
+
+/// A list that is written as PostgreSQL writes arrays, as one of texts; `None`: it is something else.
+pub(super) fn array(list: &Expr) -> Option<Expr> {
+    let elem = listed(list)?.into_iter().map(text_or_null).collect();
+    Some(Expr::Array(Array { elem, named: true }))
+}
+
+fn text_or_null(value: Option<String>) -> Expr {
+    Expr::value(value.map_or(Value::Null, Value::SingleQuotedString))
 }
 
 /// `= ANY` and `<> ALL` of the text of a list, as a condition on its values; `None`: it is something else.
@@ -141,8 +154,7 @@ fn in_texts(left: &Expr, values: Vec<Option<String>>, negated: bool) -> Expr {
     if values.is_empty() {
         return Expr::value(Value::Boolean(negated));
     }
-    let value = |value: Option<String>| Expr::value(value.map_or(Value::Null, Value::SingleQuotedString));
-    let list = values.into_iter().map(value).collect();
+    let list = values.into_iter().map(text_or_null).collect();
     Expr::Nested(Box::new(Expr::InList { expr: Box::new(left.clone()), list, negated }))
 }
 

@@ -9,7 +9,7 @@ use super::{
     DATABASE, Numbers, OWNER, SCHEMA,
     functions::SETTINGS,
     tables::{self, Row, Value, Virtual},
-    types::{PostgresType, TYPES, postgres_type},
+    types::{ARRAYS, PostgresType, TYPES, arrays, postgres_type},
 };
 use crate::{
     catalog::Table,
@@ -119,7 +119,10 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
         }
         "pg_catalog.pg_class" => known.all().iter().map(class).collect(),
         "pg_catalog.pg_attribute" => known.all().iter().flat_map(attributes).collect(),
-        "pg_catalog.pg_type" => TYPES.iter().map(|(of, category)| pg_type(of, category)).collect(),
+        "pg_catalog.pg_type" => {
+            let arrays = arrays().map(|array| pg_type(&array, "A"));
+            TYPES.iter().map(|(of, category)| pg_type(of, category)).chain(arrays).collect()
+        }
         "pg_catalog.pg_database" => vec![database()],
         "pg_catalog.pg_roles" => users(known).map(|(number, name)| role(number, name)).collect(),
         "pg_catalog.pg_user" => users(known).map(|(number, name)| pg_user(number, name)).collect(),
@@ -237,7 +240,13 @@ fn pg_type(of: &PostgresType, category: &str) -> Row {
     // As PostgreSQL calls them, by which clients know a type.
     let apart = ["numeric", "date", "time", "timestamp", "timestamptz", "json", "uuid", "interval"];
     let between = if apart.contains(&of.name) { "_" } else { "" };
-    let procedure = |what: &str| Value::Text(format!("{}{between}{what}", of.name));
+    // Default: it is no array, or has none.
+    let element = ARRAYS.iter().find(|(array, ..)| *array == of.oid).map_or(0, |(.., element)| *element);
+    let array = ARRAYS.iter().find(|(.., element)| *element == of.oid).map_or(0, |(array, ..)| *array);
+    let procedure = |what: &str| match element {
+        0 => Value::Text(format!("{}{between}{what}", of.name)),
+        _ => Value::Text(format!("array_{what}")),
+    };
     vec![
         ("oid", int(of.oid)),
         ("typname", of.name.into()),
@@ -251,8 +260,8 @@ fn pg_type(of: &PostgresType, category: &str) -> Row {
         ("typisdefined", Value::Bool(true)),
         ("typdelim", ",".into()),
         ("typrelid", int(0)),
-        ("typelem", int(0)),
-        ("typarray", int(0)),
+        ("typelem", int(element)),
+        ("typarray", int(array)),
         ("typinput", procedure("in")),
         ("typoutput", procedure("out")),
         ("typreceive", procedure("recv")),

@@ -18,7 +18,7 @@ pub struct PostgresType {
 }
 
 /// The types that answers have, and those of parameters.
-pub(crate) const TYPES: [(PostgresType, &str); 15] = [
+pub(crate) const TYPES: [(PostgresType, &str); 16] = [
     (of(16, 1, "bool", "boolean"), "B"),
     (of(17, -1, "bytea", "bytea"), "U"),
     (of(20, 8, "int8", "bigint"), "N"),
@@ -33,8 +33,30 @@ pub(crate) const TYPES: [(PostgresType, &str); 15] = [
     (of(1083, 8, "time", "time without time zone"), "D"),
     (of(1114, 8, "timestamp", "timestamp without time zone"), "D"),
     (of(1184, 8, "timestamptz", "timestamp with time zone"), "D"),
+    (of(1186, 16, "interval", "interval"), "T"),
     (of(1700, -1, "numeric", "numeric"), "N"),
 ];
+
+/// Arrays, as which clients send lists: the number, the name, and the number of what it is of.
+pub(crate) const ARRAYS: [(u32, &str, u32); 12] = [
+    (1000, "_bool", 16),
+    (1005, "_int2", 21),
+    (1007, "_int4", 23),
+    (1009, "_text", 25),
+    (1015, "_varchar", 1043),
+    (1016, "_int8", 20),
+    (1021, "_float4", 700),
+    (1022, "_float8", 701),
+    (1115, "_timestamp", 1114),
+    (1182, "_date", 1082),
+    (1185, "_timestamptz", 1184),
+    (1231, "_numeric", 1700),
+];
+
+/// Arrays as types of their own.
+pub(crate) fn arrays() -> impl Iterator<Item = PostgresType> {
+    ARRAYS.into_iter().map(|(oid, name, _)| of(oid, -1, name, name))
+}
 
 const fn of(oid: u32, size: i16, name: &'static str, sql: &'static str) -> PostgresType {
     PostgresType { oid, size, name, sql, modifier: -1 }
@@ -65,6 +87,9 @@ pub fn postgres_type(data_type: &DataType) -> PostgresType {
 
 /// What a type is called with its digits; `None`: there is no such type.
 pub(crate) fn format(oid: i64, modifier: i64) -> Option<String> {
+    if let Some((_, _, element)) = ARRAYS.into_iter().find(|(array, ..)| i64::from(*array) == oid) {
+        return Some(format!("{}[]", format(element.into(), modifier)?));
+    }
     let (known, _) = TYPES.iter().find(|(known, _)| i64::from(known.oid) == oid)?;
     Some(match modifier.checked_sub(4).filter(|packed| *packed >= 0 && known.name == "numeric") {
         Some(packed) => format!("numeric({},{})", packed >> 16, packed & 0x7ff),
@@ -91,5 +116,7 @@ mod tests {
         assert_eq!(format(1700, decimal.modifier.into()).unwrap(), "numeric(12,2)");
         assert_eq!(format(1184, -1).unwrap(), "timestamp with time zone");
         assert_eq!(format(1, -1), None);
+        assert_eq!(format(1007, -1).unwrap(), "integer[]");
+        assert_eq!(format(1231, decimal.modifier.into()).unwrap(), "numeric(12,2)[]");
     }
 }

@@ -112,3 +112,40 @@ async fn places_tell_the_types_of_parameters() {
         assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_and_intervals_are_told_as_such() {
+    const INTERVAL: u32 = 1186;
+    let (_server, mut client) = with_numbers().await;
+    for (sql, given, types, rows) in [
+        ("SELECT i FROM e WHERE i = ANY($1)", &["{1,2}"][..], "[1007]", "1"),
+        ("SELECT i FROM e WHERE i <> ALL($1) AND s = ANY($2)", &["{2}", "{a,b}"], "[1007, 1009]", "1"),
+        ("SELECT i FROM e WHERE i = ANY($1::int[])", &["{1}"], "[1007]", "1"),
+        ("SELECT i FROM e WHERE f = ANY($1) OR d = ANY($1)", &["{2.5}"], "[1022]", "1"),
+        ("SELECT x FROM unnest($1::int[]) AS u(x)", &["{7}"], "[1007]", "7"),
+        ("SELECT (moment + $1)::date FROM e", &["1 day"], "[1186]", "2024-01-02"),
+        ("SELECT (moment - $1::interval)::date FROM e", &["1 day"], "[1186]", "2023-12-31"),
+        ("SELECT (moment + INTERVAL '1 day' * $1)::date FROM e", &["2"], "[20]", "2024-01-03"),
+    ] {
+        let expected = (format!("t {types}"), format!("D {rows}"));
+        assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
+    }
+    let sql = "SELECT (moment + $1)::date FROM e";
+    assert_eq!(told(&mut client, sql, &[INTERVAL], &["1 day, 0:00:00"]).await.1, "D 2024-01-02");
+    // As drivers in binary form.
+    let two: Vec<u8> = [1_i32, 0, 23, 2, 1, 4, 7, 4, 8].iter().flat_map(|int| int.to_be_bytes()).collect();
+    let hours = [7_200_000_000_i64.to_be_bytes().as_slice(), &[0; 8]].concat();
+    for (sql, value, rows) in [
+        ("SELECT sum(x)::text FROM unnest($1::int[]) AS u(x)", &two, "D 15"),
+        ("SELECT extract(hour FROM moment + $1)::text FROM e", &hours, "D 2"),
+    ] {
+        client.parse("", sql, &[]).await;
+        client.bind("", "", 1, &[Some(value.as_slice())]).await;
+        client.execute("", 0).await;
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await[2], rows, "{sql}");
+    }
+    let arrays = "SELECT a.typname, a.typelem, a.typcategory FROM pg_type t JOIN pg_type a ON a.oid = t.typarray \
+                  WHERE t.typname = 'int4'";
+    assert_eq!(client.query(arrays).await[1], "D _int4|23|A");
+}
