@@ -35,7 +35,7 @@ use crate::{
 const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
 
 /// Functions whose result is a double, also of a REAL.
-const OF_DOUBLES: [&str; 24] = [
+pub(crate) const OF_DOUBLES: [&str; 24] = [
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "degrees",
     "exp", "ln", "log", "log10", "log2", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
 ];

@@ -11,7 +11,7 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, Expr, ExprSchemable as _, Limit, LogicalPlan, Operator,
-        expr::{Cast, Placeholder, WindowFunction},
+        expr::{AggregateFunctionParams, Cast, Placeholder, WindowFunction},
         utils::merge_schema,
     },
 };
@@ -20,11 +20,15 @@ use crate::{
     arithmetic::{ArithmeticOpName, is_number},
     coerce,
     error::{Error, Result},
+    meaning::OF_DOUBLES,
     plan::unplanned,
 };
 
 /// Functions that choose among values of one type.
 const CHOICES: [&str; 6] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull"];
+
+/// Functions of any number, whose first argument is first one of floats, as PostgreSQL has it.
+const OF_NUMBERS: [&str; 7] = ["abs", "ceil", "floor", "round", "sign", "signum", "trunc"];
 
 /// The name of a parameter that may be of any type; `None`: it is something else.
 fn open(expr: &Expr) -> Option<&str> {
@@ -239,12 +243,27 @@ impl Suggested {
             Expr::ScalarFunction(function) if CHOICES.contains(&function.name()) => {
                 self.alike(&function.args.iter().collect::<Vec<_>>(), schema);
             }
+            Expr::ScalarFunction(function) if OF_DOUBLES.contains(&function.name()) => {
+                function.args.iter().for_each(|arg| self.suggest(arg, &DataType::Float64));
+            }
+            Expr::ScalarFunction(function) if OF_NUMBERS.contains(&function.name()) => {
+                function.args.iter().take(1).for_each(|arg| self.suggest(arg, &DataType::Float64));
+            }
+            Expr::AggregateFunction(function) => {
+                let AggregateFunctionParams { args, filter, .. } = &function.params;
+                filter.iter().for_each(|condition| self.suggest(condition, &DataType::Boolean));
+                if ["quantile", "percentile"].iter().any(|share| function.func.name().contains(share)) {
+                    args.iter().for_each(|arg| self.suggest(arg, &DataType::Float64));
+                }
+            }
             Expr::WindowFunction(function) => self.of_window(function, schema),
             _ => {}
         }
     }
 
     fn of_window(&mut self, function: &WindowFunction, schema: &DFSchema) {
+        let filter = &function.params.filter;
+        filter.iter().for_each(|condition| self.suggest(condition, &DataType::Boolean));
         match (function.fun.name(), &function.params.args[..]) {
             ("ntile", [count]) => self.suggest(count, &DataType::Int64),
             ("nth_value" | "lag" | "lead" | "basalt_lag" | "basalt_lead", [value, by, rest @ ..]) => {
