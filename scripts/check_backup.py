@@ -10,6 +10,7 @@ import random
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -232,6 +233,71 @@ def slow_backup(server, store, backups, *arguments):
     return told
 
 
+def transaction(port, statements):
+    """Runs statements in a transaction, at the door of PostgreSQL."""
+
+    def sent(connection, kind, content):
+        connection.sendall(kind + struct.pack(">I", len(content) + 4) + content)
+        while True:
+            kind, length = struct.unpack(">cI", file.read(5))
+            told = file.read(length - 4)
+            assert kind != b"E", f"{content}: {told}"
+            if kind == b"Z":
+                return
+
+    with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as file:
+        sent(connection, b"", struct.pack(">I", 3 << 16) + b"user\0check\0\0")
+        for statement in ["BEGIN", *statements, "COMMIT"]:
+            sent(connection, b"Q", statement.encode() + b"\0")
+
+
+def check_steps():
+    """The program knows every step that the catalog has."""
+    (steps,) = re.findall(r"^enum Step \{\n(.*?)^\}", (ROOT / "storage/src/catalog.rs").read_text(), re.DOTALL | re.MULTILINE)
+    program = (ROOT / "deploy/backup").read_text()
+    for step in re.findall(r"^    (\w+)\(", steps, re.MULTILINE):
+        assert f'kind == "{step[0].lower()}{step[1:]}"' in program, f"deploy/backup does not know the step {step}"
+
+
+def check_replaced(basalt, store, backups, folder, other):
+    """Tables that took the place of others, by themselves and in a transaction, are in the next backup, and no others."""
+    postgres = free_port()
+    server = Server(basalt, store, folder / "replaced.log", "--postgres", f"127.0.0.1:{postgres}")
+
+    def rows(first, n):
+        return f"SELECT value AS id, value % 3 AS batch, value * 7 AS v FROM generate_series({first}, {first + n - 1})"
+
+    for name in ("a", "b", "c", "gone"):
+        server.run("query", f"CREATE TABLE {name} AS {rows(1, 10)}")
+    backup("backup", store, backups)
+    for n in (20, 30):
+        server.run("query", f"CREATE OR REPLACE TABLE a AS {rows(100, n)}")
+    server.run("query", f"CREATE OR REPLACE TABLE gone AS {rows(100, 5)}")
+    server.run("drop", "gone")
+    made = [f"DROP TABLE {name}" for name in "bc"] + [f"CREATE TABLE {name} AS {rows(200, 40)}" for name in "bd"]
+    transaction(postgres, made)
+    server.run("query", f"CREATE TABLE c AS {rows(300, 50)}")
+    of = versions(backup("backup", store, backups))
+    server.stop()
+
+    def answer(first, n):
+        ids = range(first, first + n)
+        return n, sum(ids), 7 * sum(ids)
+
+    answers = {"a": answer(100, 30), "b": answer(200, 40), "c": answer(300, 50), "d": answer(200, 40)}
+    assert set(of) == set(answers), of
+    expected = {name: (of[name], told) for name, told in answers.items()}
+    assert versions(backup("restore", backups, other("replaced-back"))) == of
+    check_store(basalt, other("replaced-back"), folder, expected)
+    for name in "ab":
+        to = other(f"replaced-{name}")
+        backup("restore", backups, to, "--table", name)
+        check_store(basalt, to, folder, {name: expected[name]})
+    backup("restore", backups, other("replaced-gone"), "--table", "gone")
+    check_store(basalt, other("replaced-gone"), folder, {"gone": (1, answer(1, 10))})
+    print("tables that took the place of others are back")
+
+
 def main():
     basalt, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     extra = [argument for argument in sys.argv[3:] if argument.startswith("--")]
@@ -242,6 +308,8 @@ def main():
         return folder / name if local else f"{store}-{name}"
 
     began = time.monotonic()
+    check_steps()
+    check_replaced(basalt, other("replaced"), other("of-replaced"), folder, other)
     server = Server(basalt, store, folder / "server.log", "--keep-versions", "1s", "--memory", "2GiB")
     tables = {
         "events": Table(server, folder, "events", FIRST),

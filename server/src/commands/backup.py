@@ -307,8 +307,6 @@ class Catalog:
 
     def __init__(self, store):
         self.entries, self.tables, self.attached, self.views = {}, {}, {}, set()
-        # The lines that make a table, and the one that begins the journal.
-        self.lines, self.begin = {}, None
         numbers = sorted(number for path in store.list("catalog") for number in [number_of(path)] if number is not None)
         if not numbers:
             raise Failure(f"{store.url} has no catalog/: it is no store of Basalt's, or has no tables yet")
@@ -320,20 +318,31 @@ class Catalog:
             self.entries[path] = content
             ((kind, what),) = entry["step"].items()
             if kind == "begin":
-                self.begin = entry
+                pass
             elif kind == "create":
-                (self.attached if what.get("attached") else self.tables)[what["name"]] = what
-                self.lines[what["name"]] = entry
+                self._create(what)
             elif kind == "drop":
-                for tables in (self.tables, self.attached):
-                    for name in [name for name, table in tables.items() if table["id"] == what]:
-                        del tables[name]
+                self._drop(what)
+            elif kind == "change":
+                # Tables go, and others come, perhaps in their place.
+                for id in what["drop"]:
+                    self._drop(id)
+                for table in what["create"]:
+                    self._create(table)
             elif kind == "createView":
                 self.views.add(what["name"])
             elif kind == "dropView":
                 self.views.discard(what)
             else:
                 raise Failure(f"{store.url}/{path} has the step {kind!r}, which this program does not know")
+
+    def _create(self, table):
+        (self.attached if table.get("attached") else self.tables)[table["name"]] = table
+
+    def _drop(self, id):
+        for tables in (self.tables, self.attached):
+            for name in [name for name, table in tables.items() if table["id"] == id]:
+                del tables[name]
 
 
 def number_of(path):
@@ -894,13 +903,18 @@ def journal_of(entries, names):
     kept, dropped = {}, set()
     for content in reversed(list(entries.values())):
         line = content.split(b"\n")[0] + b"\n"
-        ((kind, what),) = json.loads(line)["step"].items()
+        entry = json.loads(line)
+        ((kind, what),) = entry["step"].items()
+        # Of a change, what it makes comes behind what it drops.
+        for table in [what] if kind == "create" else what["create"] if kind == "change" else []:
+            if table["name"] in names and table["id"] not in dropped and table["name"] not in kept:
+                kept[table["name"]] = json.dumps({**entry, "step": {"create": table}}).encode() + b"\n"
         if kind == "drop":
             dropped.add(what)
+        elif kind == "change":
+            dropped.update(what["drop"])
         elif kind == "begin":
             kept[""] = line
-        elif kind == "create" and what["name"] in names and what["id"] not in dropped and what["name"] not in kept:
-            kept[what["name"]] = line
     lines = [kept[name] for name in sorted(kept)]
     seals = [json.dumps({"number": n, "crc32": zlib.crc32(line)}).encode() + b"\n" for n, line in enumerate(lines)]
     return {f"catalog/{n:020}.json": line + seal for n, (line, seal) in enumerate(zip(lines, seals))}

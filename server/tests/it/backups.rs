@@ -36,3 +36,30 @@ async fn what_was_backed_up_is_served_again() {
     let error = basalt(&again, &["backup", &store, &backups, "--version", "1"]).await.unwrap_err();
     assert!(error.contains("--table"), "{error}");
 }
+
+/// One entry of the catalog drops a table and makes another of its name.
+#[cfg(feature = "sql")]
+#[tokio::test]
+async fn what_takes_the_place_of_a_table_is_backed_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (store, backups) = (path("store"), path("backups"));
+    let mut server = Server::with(|config| config.store.clone_from(&store)).await;
+    server.numbers("t", 0..1000).await;
+    server.numbers("u", 0..10).await;
+    basalt(&server, &["query", "CREATE OR REPLACE TABLE t AS SELECT a FROM t WHERE a < 500"]).await.unwrap();
+    basalt(&server, &["backup", &store, &backups]).await.unwrap();
+    server.signal();
+    server.ended().await;
+    for (to, table) in [("all", None), ("one", Some("t"))] {
+        let to = path(to);
+        let mut words = vec!["restore", backups.as_str(), to.as_str()];
+        if let Some(table) = table {
+            words.extend(["--table", table]);
+        }
+        basalt(&server, &words).await.unwrap();
+        let again = Server::with(|config| config.store.clone_from(&to)).await;
+        assert_eq!(again.rows("t").await, 500);
+        assert_eq!(again.client.list_tables().await.unwrap().len(), if table.is_none() { 2 } else { 1 });
+    }
+}
