@@ -298,6 +298,17 @@ def check_replaced(basalt, store, backups, folder, other):
     print("tables that took the place of others are back")
 
 
+def check_no_backups(folder):
+    """Where there are none, none is whole: another folder was meant. It stays as it is."""
+    wrong, missing = folder / "wrong", folder / "missing"
+    (wrong / "files" / "empty").mkdir(parents=True)
+    (wrong / "files/mine").write_text("kept")
+    for place in (wrong, missing):
+        for words in (["list"], ["verify"], ["prune", "--keep", 1]):
+            backup(words[0], place, *words[1:], fails=f"{place} has no backups")
+    assert (wrong / "files/mine").exists() and (wrong / "files/empty").exists() and not missing.exists()
+
+
 def main():
     basalt, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     extra = [argument for argument in sys.argv[3:] if argument.startswith("--")]
@@ -309,6 +320,7 @@ def main():
 
     began = time.monotonic()
     check_steps()
+    check_no_backups(folder)
     check_replaced(basalt, other("replaced"), other("of-replaced"), folder, other)
     server = Server(basalt, store, folder / "server.log", "--keep-versions", "1s", "--memory", "2GiB")
     tables = {

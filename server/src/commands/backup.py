@@ -661,6 +661,12 @@ class Backups:
         self.where = where
         self.ids = sorted(path[len("backups/") : -len(".json")] for path in where.list("backups") if path.endswith(".json"))
 
+    def some(self):
+        """The ids; a folder without backups is hardly the one that was meant."""
+        if not self.ids:
+            raise Failure(f"{self.where.url} has no backups")
+        return self.ids
+
     def load(self, id):
         if id not in self.ids:
             raise Failure(f"{self.where.url} has no backup {id!r}; it has: {', '.join(self.ids) or 'none'}")
@@ -800,7 +806,7 @@ def backup_of(options, store, where, catalog):
 
 def list_backups(options):
     backups = Backups(place(options.backups))
-    for id in backups.ids:
+    for id in backups.some():
         found = backups.load(id)
         size = sum(told[0] for told in found["files"].values())
         what = "all tables" if found["whole"] else "one table"
@@ -813,7 +819,7 @@ def verify(options):
     where = place(options.backups)
     backups = Backups(where)
     files = {}
-    for id in [options.id] if options.id else backups.ids:
+    for id in [options.id] if options.id else backups.some():
         files.update(backups.load(id)["files"])
 
     def check(item):
@@ -924,6 +930,8 @@ def prune(options):
     where = place(options.backups)
     if options.keep < 1:
         raise Failure("at least one backup is kept")
+    # Before there is a lock, which makes a folder, and before anything else is taken for what no backup has.
+    Backups(where).some()
     with where.lock():
         backups = Backups(where)
         kept = backups.ids[-options.keep :]
