@@ -297,6 +297,22 @@ def check_replaced(basalt, store, backups, folder, other):
     check_store(basalt, other("replaced-gone"), folder, {"gone": (1, answer(1, 10))})
     print("tables that took the place of others are back")
 
+    # Backups of one table come between; two of all tables, and then one, are kept with what came since.
+    def kept(n):
+        backup("prune", backups, "--keep", n)
+        return re.findall(r"^\S+Z\+*  (all|one)", backup("list", backups), re.MULTILINE)
+
+    for name in "ab":
+        backup("backup", store, backups, "--table", name)
+    assert kept(3) == kept(2) == ["all", "all", "one", "one"]
+    assert kept(1) == ["all", "one", "one"]
+    backup("verify", backups)
+    assert versions(backup("restore", backups, other("replaced-kept"))) == of
+    ones = other("ones")
+    for name in "aba":
+        backup("backup", store, ones, "--table", name)
+    assert "1 backups forgotten, 2 kept" in backup("prune", ones, "--keep", 2)
+
 
 def check_no_backups(folder):
     """Where there are none, none is whole: another folder was meant. It stays as it is."""

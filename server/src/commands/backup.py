@@ -7,7 +7,8 @@ puts them back. It needs Python 3.9 and nothing else, and asks no server.
     deploy/backup list BACKUPS
     deploy/backup verify BACKUPS [ID]                        reads every file of one backup, or of all, and compares
     deploy/backup restore BACKUPS STORE [--id ID] [--table T [--version N]]
-    deploy/backup prune BACKUPS --keep N                     forgets all but the last N, and removes what only they have
+    deploy/backup prune BACKUPS --keep N                     forgets what is older than the last N of all tables, and removes
+                                                             what only that has
 
 STORE and BACKUPS are folders, or s3://bucket/prefix with the server's variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.
@@ -934,9 +935,13 @@ def prune(options):
     Backups(where).some()
     with where.lock():
         backups = Backups(where)
-        kept = backups.ids[-options.keep :]
-        needed = {f"files/{path}" for id in kept for path in backups.load(id)["files"]}
-        gone = backups.ids[: -options.keep]
+        loaded = {id: backups.load(id) for id in backups.ids}
+        # One of a single table makes none of all tables superfluous; where there are none of these, it counts.
+        counted = [id for id in backups.ids if loaded[id]["whole"]] or backups.ids
+        oldest = counted[-options.keep] if len(counted) >= options.keep else backups.ids[0]
+        kept = [id for id in backups.ids if id >= oldest]
+        needed = {f"files/{path}" for id in kept for path in loaded[id]["files"]}
+        gone = [id for id in backups.ids if id < oldest]
         for id in gone:
             where.delete(f"backups/{id}.json")
         listed = where.list("files")
@@ -989,7 +994,7 @@ def main():
     added.add_argument("--table", help="one table alone")
     added.add_argument("--version", type=int, help="a version of that table that some backup has")
     added.add_argument("--limit-rate", **rate)
-    command("prune", prune, "forget all but the last backups", "backups").add_argument("--keep", type=int, required=True)
+    command("prune", prune, "forget what is older than the last backups of all tables", "backups").add_argument("--keep", type=int, required=True)
 
     # What is held is given back, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: stopped"))

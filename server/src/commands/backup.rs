@@ -114,11 +114,11 @@ pub(crate) enum BackupsCommand {
         /// The backup; all of them without it
         id: Option<String>,
     },
-    /// Forget all but the last ones, and remove what only they have
+    /// Forget what is older than the last ones of all tables, and remove what only that has
     Prune {
         /// Where backups are
         backups: String,
-        /// How many are kept
+        /// How many of all tables are kept, with those of one table that came since the first of these
         #[arg(long, value_name = "N")]
         keep: u32,
     },
