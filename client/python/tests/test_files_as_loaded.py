@@ -214,3 +214,19 @@ def test_values_as_texts(client: basalt.Client, address: str, binary: str, table
     client.load(table, rows)
     found = client.query(table).collect().rows()
     assert found[:510] == found[510:1020] == found[1020:]
+
+
+def test_times_of_96_bits(client: basalt.Client, address: str, binary: str, table: str, tmp_path: pathlib.Path) -> None:
+    """Those of Spark and Impala: nanoseconds of 64 bits hold the years 1678 to 2262 alone."""
+    moments = [dt.datetime(year, 12, 31, 23, 59, 59, 999_999) for year in (1, 1600, 1677, 1969, 2024, 2262, 9999)]
+    rows = pa.table({"n": range(len(moments)), "at": pa.array(moments, pa.timestamp("us"))})
+    path = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(rows, path, use_deprecated_int96_timestamps=True)
+    expected = [moment.replace(tzinfo=UTC) for moment in moments]
+    assert [at for _, at in sorted(loaded(client, table, path)[1])] == expected
+    # One of several files, too.
+    pyarrow.parquet.write_table(rows, tmp_path / "u.parquet")
+    assert [at for _, at in sorted(loaded(client, table, tmp_path)[1])] == sorted(expected * 2)
+    client.drop(table)
+    subprocess.run([binary, "--server", address, "load", table, str(path)], check=True, capture_output=True)
+    assert [at for _, at in sorted(client.query(table).collect().rows())] == expected

@@ -42,6 +42,10 @@ _FORMATS = {
     ".feather": "ipc",
     ".ipc": "ipc",
 }
+# Times of 96 bits, those of Spark and Impala: as nanoseconds many years would be others.
+_PARQUET = pa.dataset.ParquetFileFormat(
+    read_options=pa.dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us"),
+)
 # Endings of text that is compressed.
 _PACKED = (".gz", ".zst")
 
@@ -311,7 +315,7 @@ def _file(path: pathlib.Path, reading: Reading) -> Source:
             return _texts(Csv(path, reading) if kind == "csv" else Json(path, reading.types))
         if kind == "ipc" and not _has_index(path):
             return _stream(path)
-        return _dataset(pa.dataset.dataset(path, format=kind), path)
+        return _dataset(pa.dataset.dataset(path, format=_PARQUET if kind == "parquet" else kind), path)
     except pa.ArrowException as error:
         raise InvalidData(f"{path}: {error}") from None
 
