@@ -230,3 +230,19 @@ def test_times_of_96_bits(client: basalt.Client, address: str, binary: str, tabl
     client.drop(table)
     subprocess.run([binary, "--server", address, "load", table, str(path)], check=True, capture_output=True)
     assert [at for _, at in sorted(client.query(table).collect().rows())] == expected
+
+
+def test_decimals_beside_floats(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
+    """In files of one column: each decimal is the nearest float, and not the next one."""
+    random.seed(7)
+    values = [Decimal(random.randrange(10**15)).scaleb(-scale) for scale in (1, 3, 9, 15) for _ in range(500)]
+    columns: dict[str, list[pa.Array]] = {"1": [], "2": []}
+    for scale in range(4):
+        columns["1"].append(pa.array(values[scale * 500 :][:500], pa.decimal128(15, (1, 3, 9, 15)[scale])))
+        columns["2"].append(pa.array([0.1 + 0.2], pa.float64()))
+    for name, arrays in columns.items():
+        pyarrow.parquet.write_table(pa.table(arrays, list("abcd")), tmp_path / f"{name}.parquet")
+    kinds, rows = loaded(client, table, tmp_path)
+    assert kinds == ["float64"] * 4
+    assert [row[scale] for scale in range(4) for row in rows[:500]] == list(map(float, values))
+    assert rows[500] == (0.1 + 0.2,) * 4

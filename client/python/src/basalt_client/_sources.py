@@ -288,7 +288,10 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if field.name not in batch.schema.names:
         return pa.nulls(batch.num_rows, field.type)
     column = batch.column(field.name)
-    return cast(column, field.type) if pa.types.is_string(field.type) else column.cast(field.type)
+    # Of a decimal Arrow makes a float that may be the next to the nearest.
+    is_float_of_decimal = pa.types.is_decimal(column.type) and pa.types.is_floating(field.type)
+    is_exact = is_float_of_decimal or pa.types.is_string(field.type)
+    return cast(column, field.type) if is_exact else column.cast(field.type)
 
 
 def _kind_of(path: pathlib.Path) -> str:
