@@ -174,13 +174,15 @@ def test_folders_and_patterns(client: basalt.Client, table: str, tmp_path: pathl
         ({"year=2024/a.csv": "x\n1\n"}, r"'year=2024' is the value of a column"),
         ({"a.csv": "x\n1\n", "b.csv": ""}, r"b\.csv"),
         ({"a.json": '[{"x": 1}, 5]'}, r"a\.json: row 2: '5' is no object"),
+        ({"a.csv": "x\n1\n", "_delta_log/0.json": "{}"}, r"it is a Delta table, which is attached, or loaded"),
+        ({"a.csv": "x\n1\n", "in/b.csv": "x\n1\n", "in/_delta_log/0.json": "{}"}, r"in: it is a Delta table"),
     ],
 )
 def test_folders_that_are_no_table(
     client: basalt.Client, table: str, tmp_path: pathlib.Path, files: dict[str, str], message: str
 ) -> None:
     for name, content in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     with pytest.raises(basalt.InvalidData, match=message):
         client.load(table, tmp_path)

@@ -212,8 +212,13 @@ def _path(path: pathlib.Path, reading: Reading) -> Source:
     """A file, or all of those in a folder or of a pattern, as one."""
     if path.is_dir():
         # Names that begin so are those of logs and marks, such as Spark's _SUCCESS.
-        inner = (each.relative_to(path) for each in path.rglob("*") if each.is_file())
-        found = sorted(each for each in inner if not any(part[0] in "._" for part in each.parts))
+        inside = [each.relative_to(path) for each in path.rglob("*")]
+        for log in sorted(each for each in inside if each.name == "_delta_log" and (path / each).is_dir()):
+            if not _is_hidden(log.parent):
+                # Its log says which files are part of it, and which of their rows.
+                how = "it is a Delta table, which is attached, or loaded file by file"
+                raise InvalidData(f"{(path / log).parent}: {how}")
+        found = sorted(each for each in inside if not _is_hidden(each) and (path / each).is_file())
         for part in (part for each in found for part in each.parts[:-1]):
             if "=" in part:
                 how = "load pyarrow.dataset.dataset(path, partitioning='hive'), or its files by a pattern"
@@ -234,6 +239,10 @@ def _path(path: pathlib.Path, reading: Reading) -> Source:
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
     return _file(path, reading)
+
+
+def _is_hidden(path: pathlib.Path) -> bool:
+    return any(part[0] in "._" for part in path.parts)
 
 
 def _files(paths: Sequence[pathlib.Path], reading: Reading) -> Source:
