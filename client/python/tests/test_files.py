@@ -155,7 +155,7 @@ def test_delimiters_and_nulls(client: basalt.Client, table: str, tmp_path: pathl
         ("t.csv", "a,b\n1,ok\n2,caf\xe9\n".encode("latin-1"), r"t\.csv:3: column 'b': 'caf\ufffd' is not UTF-8"),
         ("t.csv", "a,\xe9\n1,ok\n".encode("latin-1"), r"t\.csv:1: .* not UTF-8"),
         ("t.csv", 'a,b\n1,"x\ny"\n\n2,x,y\n', r"t\.csv:5: 3 fields, not 2"),
-        ("t.csv", 'a,b\n1,"x\n2,y\n', r"t\.csv: a quote is left open"),
+        ("t.csv", 'a,b\n1,"x\n2,y\n', r"t\.csv:2: a quote is left open"),
         ("t.csv.gz", gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 1000)[:-10], r"t\.csv\.gz: "),
         ("t.jsonl", '{"a": 1}\n\n{"a": 1, "a": 2}\n', r"t\.jsonl:3: .*'?a'? .*twice"),
         ("t.jsonl", '{"a": "x"} {"b": 1,}\n', r"t\.jsonl: row 2: "),
@@ -257,7 +257,7 @@ def test_long_headers_and_cells(
     assert loaded(client, table, path, delimiter=",") == (["int64", "utf8", "utf8"], [(1, "x" * 200_000, "01")])
     monkeypatch.setattr("basalt_client._csv.BLOCK_BYTES", 1024)
     path = written(tmp_path, "t.csv", 'a,b\n1,"x\n' + "2,y\n" * 50_000)
-    with pytest.raises(basalt.InvalidData, match=r"t\.csv: a quote is left open"):
+    with pytest.raises(basalt.InvalidData, match=r"t\.csv:2: a quote is left open"):
         client.load(table, path, if_exists="replace")
     rows = [{"n": n, "text": "x" * 1000} for n in range(3000)]
     for text in (json.dumps(rows), "\n".join(map(json.dumps, rows))):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from . import _names as names
+from . import _quotes as quotes
 from ._texts import ROUNDED, field_of, first_bad, parse, shown, what_is
 from .errors import InvalidData
 
@@ -55,7 +56,7 @@ class Csv:
         self._nulls = _NULLS if reading.nulls is None else tuple(reading.nulls)
         self._has_na = reading.nulls is None
         try:
-            with pa.input_stream(str(path), compression="detect") as stream:
+            with self._bytes() as stream:
                 sample = stream.read(_SAMPLE_BYTES)
         except OSError as error:
             raise unreadable(path, error) from None
@@ -82,21 +83,21 @@ class Csv:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
         with self._explained(), self._open() as reader:
-            last = None
             for batch in reader:
-                last = batch if batch.num_rows > 0 else last
                 yield self._parsed(batch)
-            if last is not None and _ends_in_lines(last):
-                self._check_quotes()
+            self._check_quotes()
 
     def _check_quotes(self) -> None:
-        """Raises an error where a quote has no end, which PyArrow takes for one that ends with the file."""
-        try:
-            for _ in self._rows(strict=True):
-                pass
-        except csv.Error as error:
-            if "unexpected end of data" in str(error):
-                raise InvalidData(f"{self._path}: a quote is left open, and the rest of the file is in it") from None
+        """Raises an error where a quote neither begins nor ends a field, or is never closed."""
+        with self._bytes() as stream:
+            wrong = quotes.first_wrong(stream, self._delimiter)
+        if wrong is not None:
+            with self._bytes() as stream:
+                line = quotes.line_of(stream, wrong[0])
+            raise InvalidData(f"{self._path}:{line}: {wrong[1]}") from None
+
+    def _bytes(self) -> Any:
+        return pa.input_stream(str(self._path), compression="detect")
 
     def place(self, row: int) -> str:
         """File and line of a row."""
@@ -134,7 +135,7 @@ class Csv:
         `ahead`: also those behind the block that is asked for, in other threads.
         """
         return pa.csv.open_csv(
-            pa.input_stream(str(self._path), compression="detect") if self._alone is None else io.BytesIO(self._alone),
+            self._bytes() if self._alone is None else io.BytesIO(self._alone),
             # A line break in quotes is part of a value, also where a block ends.
             # Of one column an empty line is a row, whose value is null.
             parse_options=pa.csv.ParseOptions(
@@ -168,6 +169,8 @@ class Csv:
         except (pa.ArrowException, ValueError) as error:
             complaint = None
             with contextlib.suppress(OSError, csv.Error):
+                # What is behind such a quote is wrong because of it.
+                self._check_quotes()
                 complaint = self._complaint()
             if complaint is None and "straddling" in str(error):
                 complaint = f"{self._path}: a quote is left open, or a row has more than {BLOCK_BYTES:,} bytes"
@@ -230,11 +233,11 @@ class Csv:
             )
         return (0, "") if at is None else (at, f"{shown(rest)} is not UTF-8")
 
-    def _rows(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """The rows behind the header as texts, with the lines where they begin."""
-        with pa.input_stream(str(self._path), compression="detect") as stream:
+        with self._bytes() as stream:
             text = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "surrogateescape", newline="")
-            reader = csv.reader(text, delimiter=self._delimiter, strict=strict)
+            reader = csv.reader(text, delimiter=self._delimiter)
             is_header, end = True, 0
             for row in reader:
                 line, end = end + 1, reader.line_num
@@ -246,11 +249,6 @@ class Csv:
 def unreadable(path: pathlib.Path, error: OSError) -> Exception:
     """What PyArrow says of a file, such as one that is compressed and cut, with its name."""
     return error if error.errno is not None else InvalidData(f"{path}: {error}")
-
-
-def _ends_in_lines(batch: pa.RecordBatch) -> bool:
-    """Whether the last row has a value of several lines."""
-    return any("\n" in (column[-1].as_py() or "") for column in batch.columns)
 
 
 def _is_utf8(text: str) -> bool:
