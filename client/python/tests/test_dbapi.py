@@ -98,6 +98,17 @@ def test_bytes_of_a_row(connection: dbapi.Connection, table: str) -> None:
         cursor.execute(f"SELECT n FROM {table} WHERE b = ?", (b"x",))
 
 
+def test_long_decimals_of_a_row(connection: dbapi.Connection, table: str) -> None:
+    """As bytes: the column says what they are."""
+    cursor = connection.cursor().execute(f"CREATE TABLE {table} (n INT, d DECIMAL(38, 2))")
+    long = Decimal("123456789012345678901234567890.12")
+    assert cursor.execute(f"INSERT INTO {table} (n, d) VALUES (?, ?)", (1, long)).rowcount == 1
+    assert cursor.executemany(f"INSERT INTO {table} (n, d) VALUES (?, ?)", [(2, long), (3, None)]).rowcount == 2
+    assert cursor.execute(f"SELECT * FROM {table} ORDER BY n").fetchall() == [(1, long), (2, long), (3, None)]
+    with pytest.raises(dbapi.DataError, match="CAST"):
+        cursor.execute(f"SELECT n FROM {table} WHERE d = ?", (long,))
+
+
 COLUMNS = (
     "id BIGINT NOT NULL, price DECIMAL(12, 2), text TEXT, at TIMESTAMP, day DATE, "
     "ok BOOLEAN, x DOUBLE, n SMALLINT, b BYTEA"

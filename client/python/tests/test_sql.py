@@ -32,6 +32,11 @@ UTC = dt.timezone.utc
         ("Tromsø", "Tromsø"),
         (Decimal("-12.340"), Decimal("-12.340")),
         (Decimal("1E+3"), Decimal(1000)),
+        (Decimal("-9223372036854775.808"), Decimal("-9223372036854775.808")),
+        (Decimal("1E-38"), Decimal("1E-38")),
+        (Decimal("0E-50"), Decimal(0)),
+        # What has room without the zeros at its end.
+        (Decimal("1.5" + "0" * 30), Decimal("1.5")),
         (dt.date(2024, 5, 17), dt.date(2024, 5, 17)),
         (dt.datetime(2024, 5, 17, 12, 0, 0, 1), dt.datetime(2024, 5, 17, 12, 0, 0, 1, UTC)),
         (
@@ -58,7 +63,7 @@ def test_parameters(client: basalt.Client, parameter: object, value: object) -> 
     ("column", "value"),
     [
         ("TIME", dt.time(10, 30, 0, 5)),
-        ("DECIMAL(38, 2)", Decimal("123456789012345678901234567890.12")),
+        ("DECIMAL(38, 2)", Decimal("12345678901234567.89")),
         ("BIGINT UNSIGNED", (1 << 64) - 1),
         ("TIMESTAMP", dt.datetime(2024, 5, 17, 12, tzinfo=UTC)),
         ("BOOLEAN", False),
@@ -98,6 +103,21 @@ def test_parameters_have_places_and_no_names(client: basalt.Client) -> None:
     assert shown is not None
     places = eval(f'f"{shown[1]}"', {"values": values})
     assert client.sql(f"SELECT 1 WHERE 1 {places}", values).scalar() == 1
+
+
+def test_long_decimals_by_a_cast(client: basalt.Client, table: str) -> None:
+    """As texts "10..." would be less than "9..."."""
+    values = [Decimal("100000000000000000000.5"), Decimal("99999999999999999999.5")]
+    for value in (*values, pa.scalar(values[0])):
+        with pytest.raises(basalt.InvalidData, match=r"parameter 2: .*; write CAST\(\? AS DECIMAL\(38, 1\)\) for its"):
+            client.sql("SELECT ? > ?", [1, value])
+    with pytest.raises(basalt.InvalidData, match="as a text it does"):
+        client.sql("SELECT ?", [Decimal("1.1E-39")])
+    how = "CAST(? AS DECIMAL(38, 1))"
+    assert client.sql(f"SELECT {how} > {how}", list(map(str, values))).scalar() is True
+    # A column says what they are, where the client asks for it.
+    client.load(table, {"v": values})
+    assert client.query(table).filter(basalt.col("v") == values[0]).collect().rows() == [(values[0],)]
 
 
 def test_bytes_by_a_cast(client: basalt.Client, table: str) -> None:

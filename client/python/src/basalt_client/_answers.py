@@ -12,7 +12,7 @@ import pyarrow as pa
 from . import _proto as pb
 from . import _types as types
 from ._rpc import Call, Connection
-from ._values import to_value
+from ._values import to_value, wide
 from .errors import IncompleteAnswer, InvalidData, MalformedAnswer
 from .result import Result, Statistics
 
@@ -165,6 +165,11 @@ def _statement(sql: str, parameters: Sequence[Any]) -> Any:
             how = """f"x IN ({', '.join('?' * len(values))})", values"""
             what = type(parameter).__qualname__
             raise InvalidData(f"parameter {number} is a {what}: for IN each value is a parameter, as in {how}")
+        if (long := wide(parameter)) is not None:
+            # Where no column says that it is one, its text would be compared sign by sign.
+            scale = max(-int(long.as_tuple().exponent), 0)
+            how = f"write CAST(? AS DECIMAL(38, {scale})) for its text" if scale <= 38 else "as a text it does"
+            raise InvalidData(f"parameter {number}: {long} has more than 64 bits, and does not travel; {how}")
         values.append(to_value(parameter))
     return pb.SqlRequest(sql=sql, parameters=values, format=pb.FORMAT_ARROW_IPC)
 

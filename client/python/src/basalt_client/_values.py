@@ -16,6 +16,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _INT64 = range(-(1 << 63), 1 << 63)
 _UINT64 = range(1 << 64)
+_INT64_DIGITS = 19
+# Digits behind the point, of the API's decimals.
+_MAX_SCALE = 38
 
 
 def to_literal(value: Any) -> Any:
@@ -23,6 +26,13 @@ def to_literal(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return pb.Value(text=bytes(value).hex())
     return to_value(value)
+
+
+def wide(value: Any) -> decimal.Decimal | None:
+    """A value that is a decimal of more than 64 bits, for which there is only a text in the API; else nothing."""
+    value = _plain(value)
+    is_wide = isinstance(value, decimal.Decimal) and value.is_finite() and _digits(value) is None
+    return value if is_wide else None
 
 
 def to_value(value: Any) -> Any:
@@ -110,11 +120,21 @@ def _plain(value: Any) -> Any:
 def _decimal(value: decimal.Decimal) -> Any:
     if not value.is_finite():
         raise InvalidData(f"{value} is no decimal of a column; floats have such values")
+    found = _digits(value)
+    # A literal has 64 bits, its text all digits.
+    return pb.Value(text=f"{value:f}") if found is None else pb.Value(decimal=found)
+
+
+def _digits(value: decimal.Decimal) -> Any:
+    """The API's decimal of 64 bits; `None` where the value has more. Zeros at its end are kept where there is room."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
+    if not value:
+        return pb.Decimal(unscaled=0, scale=min(max(-exponent, 0), _MAX_SCALE))
+    if value.adjusted() > _INT64_DIGITS or len(digits) > _INT64_DIGITS + _MAX_SCALE:
+        return None
     unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0) * (-1 if sign else 1)
     scale = max(-exponent, 0)
-    if unscaled in _INT64 and scale <= 18:
-        return pb.Value(decimal=pb.Decimal(unscaled=unscaled, scale=scale))
-    # A literal has 64 bits, its text all digits.
-    return pb.Value(text=f"{value:f}")
+    while scale > 0 and unscaled % 10 == 0 and (unscaled not in _INT64 or scale > _MAX_SCALE):
+        unscaled, scale = unscaled // 10, scale - 1
+    return pb.Decimal(unscaled=unscaled, scale=scale) if unscaled in _INT64 and scale <= _MAX_SCALE else None

@@ -18,6 +18,7 @@ from . import client, errors
 from ._answers import is_query
 from ._bulk import insert_many
 from ._types import type_name
+from ._values import wide
 from .result import Result, python_columns
 
 apilevel = "2.0"
@@ -224,8 +225,7 @@ class Cursor:
         self._result, self._rowcount, self._fetched = None, -1, False
         values = () if parameters is None else parameters
         try:
-            if isinstance(values, (list, tuple)) and any(isinstance(each, (bytes, bytearray)) for each in values):
-                # They have no literal in SQL, and are values of a row.
+            if isinstance(values, (list, tuple)) and any(map(_is_of_a_row, values)):
                 inserted = insert_many(self.connection.client, operation, [values])
                 if inserted is not None:
                     self._rowcount = inserted
@@ -316,6 +316,11 @@ class Cursor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_of_a_row(value: Any) -> bool:
+    """Whether a value is no parameter of a statement, and one of a row all the same."""
+    return isinstance(value, (bytes, bytearray)) or wide(value) is not None
 
 
 def _described(field: pa.Field) -> tuple[str, str, None, None, int | None, int | None, bool]:
