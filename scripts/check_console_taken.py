@@ -15,6 +15,10 @@ FORMATS = {
     "Arrow": (".arrows", b"\xff\xff\xff\xff"),
 }
 
+# Fractions are behind the whole second that they are of.
+MOMENTS = """SELECT * FROM (VALUES (1, TIMESTAMP '2024-05-17 12:00:00.5'), (2, TIMESTAMP '2024-05-17 12:00:01'),
+(3, TIMESTAMP '2024-05-17 12:00:00'), (4, TIMESTAMP '2024-05-17 12:00:00.000001'), (5, NULL)) AS t (id, at) ORDER BY id"""
+
 
 def ids(page):
     return page.locator(".answer tbody tr td:first-child").all_text_contents()
@@ -49,6 +53,12 @@ def taken(page, run, check):
         found = pathlib.Path(download.value.path()).read_bytes()
         check(found.startswith(content), f"the file of {name} is {found[:200]!r}")
         expect(page.get_by_role("status").filter(has_text=f"answer{end} is saved")).to_be_visible()
+
+    run(page, MOMENTS)
+    expect(page.locator(".answer tbody tr")).to_have_count(5)
+    for way, expected in [("ascending", "34125"), ("descending", "21435")]:
+        page.locator(".answer th", has_text="at").get_by_role("button").click()
+        check("".join(ids(page)) == expected, f"sorted by a timestamp, {way}, rows are {ids(page)}")
 
     # What changes something is not run again for a file.
     run(page, "SET TimeZone = 'UTC'")

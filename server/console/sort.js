@@ -24,7 +24,16 @@ function numbers(a, b) {
 // How the server writes what is no finite number.
 const word = (text) => ({ "-inf": -1, inf: 1, NaN: 2 })[text] ?? 0;
 
-const texts = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
+
+/** Of a timestamp without what ends it: a fraction is behind no fraction, and a point stands before a Z. */
+const key = (text) => (MOMENT.test(text) ? text.slice(0, -1) : text);
+
+/** Texts by their characters, and timestamps by when they are. */
+function texts(a, b) {
+  const [x, y] = [key(a), key(b)];
+  return x < y ? -1 : x > y ? 1 : 0;
+}
 
 /**
  * What sorts rows: `by` a column, ascending, then descending, then as they came; it says which of these. What is null is last,
