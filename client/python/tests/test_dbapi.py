@@ -146,6 +146,28 @@ def test_many_rows_are_one_commit(connection: dbapi.Connection, table: str) -> N
     assert cursor.execute(f"SELECT count(*) FROM {table}").fetchone() == (5,)
 
 
+class Moment(dt.datetime):
+    """Such as those of libraries for times."""
+
+
+def test_many_times(connection: dbapi.Connection, table: str) -> None:
+    cursor = connection.cursor().execute(f"CREATE TABLE {table} (n INT, at TIMESTAMP, t TIME)")
+    zone = dt.timezone(dt.timedelta(hours=2))
+    values = [
+        Moment(2024, 5, 17, 12, 0, 0, 5, zone),
+        Moment(2024, 5, 17, 10),
+        pandas.Timestamp("2024-05-17 10:00"),
+        pandas.NaT,
+    ]
+    insert = f"INSERT INTO {table} (n, at) VALUES (?, ?)"
+    assert cursor.executemany(insert, enumerate(values)).rowcount == 4
+    noon = dt.datetime(2024, 5, 17, 10, tzinfo=UTC)
+    expected = [(noon.replace(microsecond=5),), (noon,), (noon,), (None,)]
+    assert cursor.execute(f"SELECT at FROM {table} ORDER BY n").fetchall() == expected
+    with pytest.raises(dbapi.DataError, match="a time of day has no zone"):
+        cursor.executemany(f"INSERT INTO {table} (n, t) VALUES (?, ?)", [(5, dt.time(10, tzinfo=zone))])
+
+
 def test_what_sql_alone_converts_is_sql(connection: dbapi.Connection, table: str) -> None:
     """As it would be for one row."""
     cursor = connection.cursor().execute(f"CREATE TABLE {table} (a TEXT, n BIGINT, b BYTEA)")

@@ -212,3 +212,15 @@ def test_what_is_read_once_may_break(client: basalt.Client, table: str) -> None:
         client.load(table, rows())
     with pytest.raises(basalt.TableNotFound):
         client.describe(table)
+
+
+def test_times_of_day_have_no_zone(client: basalt.Client, table: str) -> None:
+    """PyArrow would leave it out."""
+    zoned = [dt.time(9), None, dt.time(10, tzinfo=dt.timezone(dt.timedelta(hours=5)))]
+    objects = np.empty(3, object)
+    objects[:] = zoned
+    frame = pandas.DataFrame({"t": zoned})
+    for data in ({"t": zoned}, [{"t": each} for each in zoned], {"t": objects}, {"t": frame["t"]}, frame):
+        with pytest.raises(basalt.InvalidData, match=r"10:00:00\+05:00: a time of day has no zone"):
+            client.load(table, data)
+    assert stored(client, table, {"t": zoned[:2]}) == (["t time"], [(dt.time(9),), (None,)])

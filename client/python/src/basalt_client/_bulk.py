@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ._cast import cast
+from ._memory import check_times
 from ._texts import parse
 from .client import Client
 from .errors import InvalidData, TableNotFound
@@ -66,6 +67,7 @@ def _column(values: list[Any], to: pa.DataType) -> pa.Array:
     """Values in a column's type, where SQL would make the same of them; else an error."""
     values = [_value(value) for value in values]
     kinds = {type(value) for value in values if value is not None}
+    check_times(values, kinds)
     if pa.types.is_string(to):
         return pa.array([value if value is None or isinstance(value, str) else _text(value) for value in values], to)
     if kinds == {str}:
@@ -84,7 +86,12 @@ def _column(values: list[Any], to: pa.DataType) -> pa.Array:
 def _value(value: Any) -> Any:
     """The Python value of a numpy scalar, and of a subclass such as pandas' Timestamp."""
     if isinstance(value, dt.datetime) and type(value) is not dt.datetime:
-        return None if value != value else value.to_pydatetime(warn=False)  # type: ignore[attr-defined]
+        if value != value:
+            return None
+        if hasattr(value, "to_pydatetime"):
+            return value.to_pydatetime(warn=False)
+        parts = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+        return dt.datetime(*parts, value.tzinfo, fold=value.fold)
     return value.item() if type(value).__module__ == "numpy" else value
 
 

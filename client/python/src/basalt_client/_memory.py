@@ -125,6 +125,8 @@ def _array(name: str, values: Any) -> Any:
         found = exact(values)
         if found is not None:
             return found
+    elif isinstance(dtype := getattr(values, "dtype", None), np.dtype) and dtype.kind == "O":
+        check_times(values, {type(value) for value in values})
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
@@ -137,6 +139,7 @@ def exact(values: Iterable[Any]) -> pa.Array | None:
     Integers beyond 64 bits are decimals, what a UUID says is text, and dates among timestamps are midnights.
     """
     kinds = {type(value) for value in values} - {type(None)}
+    check_times(values, kinds)
     if dt.date in kinds and any(issubclass(kind, dt.datetime) for kind in kinds):
         # PyArrow would cut the times of day where a date is first.
         return pa.array([_moment(value) for value in values])
@@ -156,6 +159,14 @@ def exact(values: Iterable[Any]) -> pa.Array | None:
         raise InvalidData(f"an integer of {digits} digits; a table's have at most {MAX_DECIMAL_DIGITS}, texts any")
     decimals = (None if value is None else decimal.Decimal(value) for value in values)
     return pa.array(decimals, pa.decimal128(MAX_DECIMAL_DIGITS, 0))
+
+
+def check_times(values: Iterable[Any], kinds: Iterable[type]) -> None:
+    """Raises an error where a time of day has a zone, which PyArrow leaves out; `kinds`: the types of the values."""
+    if any(issubclass(kind, dt.time) for kind in kinds):
+        for value in values:
+            if isinstance(value, dt.time) and value.tzinfo is not None:
+                raise InvalidData(f"{value}: a time of day has no zone")
 
 
 def _moment(value: Any) -> Any:
