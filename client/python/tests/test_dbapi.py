@@ -164,6 +164,11 @@ def test_many_times(connection: dbapi.Connection, table: str) -> None:
     noon = dt.datetime(2024, 5, 17, 10, tzinfo=UTC)
     expected = [(noon.replace(microsecond=5),), (noon,), (noon,), (None,)]
     assert cursor.execute(f"SELECT at FROM {table} ORDER BY n").fetchall() == expected
+    cursor.execute(f"DELETE FROM {table}")
+    version = connection.client.describe(table).table.version
+    assert cursor.executemany(insert, [(1, noon.date()), (2, noon)]).rowcount == 2
+    assert connection.client.describe(table).table.version == version + 1
+    assert cursor.execute(f"SELECT at FROM {table} ORDER BY n").fetchall() == [(noon.replace(hour=0),), (noon,)]
     with pytest.raises(dbapi.DataError, match="a time of day has no zone"):
         cursor.executemany(f"INSERT INTO {table} (n, t) VALUES (?, ?)", [(5, dt.time(10, tzinfo=zone))])
 

@@ -77,7 +77,9 @@ def _column(values: list[Any], to: pa.DataType) -> pa.Array:
         return parse(pa.array(values, pa.string()), to, inferred=False, has_na=False)
     if pa.types.is_decimal(to) and kinds <= {int, decimal.Decimal}:
         return pa.array([None if value is None else decimal.Decimal(value) for value in values], to)
-    if kinds == {dt.datetime}:
+    if dt.datetime in kinds and kinds <= {dt.date, dt.datetime}:
+        # Dates among them are midnights; PyArrow would cut the times of day where a date is first.
+        values = [dt.datetime.combine(each, dt.time()) if type(each) is dt.date else each for each in values]
         zoned = [value.astimezone(dt.timezone.utc) if value is not None and value.tzinfo else value for value in values]
         return cast(pa.array([None if each is None else each.replace(tzinfo=None) for each in zoned]), to)
     return cast(pa.array(values), to)
