@@ -49,8 +49,6 @@ async fn what_takes_the_place_of_a_table_is_backed_up() {
     server.numbers("u", 0..10).await;
     basalt(&server, &["query", "CREATE OR REPLACE TABLE t AS SELECT a FROM t WHERE a < 500"]).await.unwrap();
     basalt(&server, &["backup", &store, &backups]).await.unwrap();
-    server.signal();
-    server.ended().await;
     for (to, table) in [("all", None), ("one", Some("t"))] {
         let to = path(to);
         let mut words = vec!["restore", backups.as_str(), to.as_str()];
@@ -62,4 +60,6 @@ async fn what_takes_the_place_of_a_table_is_backed_up() {
         assert_eq!(again.rows("t").await, 500);
         assert_eq!(again.client.list_tables().await.unwrap().len(), if table.is_none() { 2 } else { 1 });
     }
+    server.signal();
+    server.ended().await;
 }
