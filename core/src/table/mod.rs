@@ -268,11 +268,13 @@ impl Table {
         }
     }
 
-    /// Forgets the versions before one; the newest stays.
+    /// Forgets the versions before one that nobody needs: those that are pinned or read stay, and the newest.
     pub fn forget_before(&self, version: u64) {
         let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
         let Versions { older, pinned, .. } = &mut *versions;
-        older.retain(|snapshot| snapshot.version >= version || pinned.contains_key(&snapshot.version));
+        older.retain(|snapshot| {
+            snapshot.version >= version || pinned.contains_key(&snapshot.version) || is_read(snapshot)
+        });
     }
 
     /// Keeps a version, however old, until it is unpinned as often as it was pinned; whether it is there.
@@ -388,6 +390,12 @@ impl Table {
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Versions> {
         self.versions.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether somebody beside its table has a version: then its rows are in memory whether it is forgotten or not.
+fn is_read(snapshot: &Arc<Snapshot>) -> bool {
+    // Who asks at a time has a snapshot of his own of the same fragments.
+    Arc::strong_count(snapshot) > 1 || Arc::strong_count(&snapshot.fragments) > 1
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -102,6 +102,7 @@ fn older_versions_stay_for_a_while_and_conflicts_are_errors() {
     assert_eq!(table.snapshot_at(Some(3)).unwrap_err().kind(), ErrorKind::VersionGone);
     // The rows are shared.
     assert!(table.bytes() < before.bytes() + (64 << 10));
+    drop(before);
     table.forget_before(2);
     assert_eq!(table.snapshot_at(Some(1)).unwrap_err().kind(), ErrorKind::VersionGone);
     let addresses = Filter::Rows(RowSet {
@@ -112,6 +113,25 @@ fn older_versions_stay_for_a_while_and_conflicts_are_errors() {
         origin: SipOrigin::Request,
     });
     assert_eq!(count(&table, addresses).0, 1, "the address of a deleted row selects nothing");
+}
+
+#[test]
+fn versions_are_forgotten_unless_somebody_needs_them() {
+    let table = table();
+    for id in 0..3 {
+        delete(&table, &compare("id", CompareOp::Eq, Literal::Int(id)));
+    }
+    assert_eq!(table.pin(2, 1), Ok(true));
+    let read = table.snapshot_at(Some(3)).unwrap();
+    table.forget_before(4);
+    let is_there = |version| table.snapshot_at(Some(version)).is_ok();
+    assert_eq!([1, 2, 3, 4].map(is_there), [false, true, true, true]);
+    table.unpin(2);
+    table.forget_before(4);
+    assert_eq!([1, 2, 3, 4].map(is_there), [false, false, true, true]);
+    drop(read);
+    table.forget_before(4);
+    assert_eq!([1, 2, 3, 4].map(is_there), [false, false, false, true]);
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub const TRANSACTION_TABLES: usize = 256;
 pub const OTHER_COLUMNS: usize = 64;
 /// Older versions of a table that were made again from its log and are kept for the next who reads them, for some seconds.
 pub const REBUILT_VERSIONS: usize = 8;
+/// Where less than this part of the memory is free, versions of tables in memory alone that nobody reads are kept for no longer
+/// than [`SHORT_MEMORY_KEEP`].
+pub const SHORT_MEMORY_PART: u64 = 4;
+/// See [`SHORT_MEMORY_PART`]: who has been told of a version may be about to read it.
+pub const SHORT_MEMORY_KEEP: Duration = Duration::from_secs(2);
 /// Damaged tables that a list of tables names.
 pub const DAMAGED_TABLES: usize = 100;
 /// How often what is too old to be read is freed.

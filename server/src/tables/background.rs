@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{Tables, commit::Edit, load::decoded_bytes, stored::Stored};
+use super::{Tables, commit::Edit, load::decoded_bytes, stored::Stored, volatile::Ages};
 use crate::{
     limits,
     memory::Consumer,
@@ -45,7 +45,7 @@ async fn look_after(tables: &Weak<Tables>) {
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
-    let mut tasks = Tasks::default();
+    let (mut tasks, mut ages) = (Tasks::default(), Ages::default());
     loop {
         ticks.tick().await;
         let Some(tables) = tables.upgrade() else { return };
@@ -58,8 +58,11 @@ async fn look_after(tables: &Weak<Tables>) {
         tables.forget_parted();
         if tables.is_durable() {
             tasks.start(0, Work::Follow, Tables::clone(&tables).follow_catalog());
-        } else if expires {
-            tasks.start(0, Work::Tidy, Tables::clone(&tables).expire_all_in_memory());
+        } else {
+            ages.forget_old(&tables);
+            if expires {
+                tasks.start(0, Work::Tidy, Tables::clone(&tables).expire_all_in_memory());
+            }
         }
         for stored in tables.list_stored() {
             // Its maker alone looks after a draft.

@@ -32,6 +32,7 @@ mod verify;
 mod version;
 #[cfg(feature = "sql")]
 mod views;
+mod volatile;
 mod writing;
 
 use std::{

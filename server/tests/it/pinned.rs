@@ -156,6 +156,28 @@ async fn in_memory_too_and_no_more_than_there_may_be() {
     check(at(client, version).await, Code::FailedPrecondition, "VERSION_GONE", "version");
 }
 
+/// Their memory is that of rows which the newest version has no longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_in_memory_go_with_their_time_as_well() {
+    let server = Server::with(|config| config.keep_versions = SHORT).await;
+    let client = &server.client;
+    client.create_table("t", &rows(0, 0).schema()).await.unwrap();
+    client.write_all("t", &[rows(0, 1000)]).await.unwrap();
+    let (handle, version, n) = kept(client, 77, Duration::from_secs(600)).await;
+    client.write_all("t", &[rows(1000, 1001)]).await.unwrap();
+    client.delete("t", col("id").ge(0)).await.unwrap();
+    let begun = Instant::now();
+    let gone = loop {
+        match at(client, version + 1).await {
+            Ok(()) => assert!(begun.elapsed() < Duration::from_secs(60), "the version stays"),
+            gone => break gone,
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    check(gone, Code::FailedPrecondition, "VERSION_GONE", "version");
+    assert_eq!(selected(client, &handle).await.unwrap(), n);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_node_keeps_the_set_and_whichever_removes_files() {
     let mut nodes = Nodes::places(3).await;
