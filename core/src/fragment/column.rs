@@ -381,9 +381,14 @@ impl Column {
 
     /// Bytes that the rows take as keys, or as texts and their places.
     pub(crate) fn decoded_bytes(&self) -> usize {
+        self.decoded_bytes_of(self.rows())
+    }
+
+    /// The same of so many of them, at most: any texts may be theirs.
+    pub(crate) fn decoded_bytes_of(&self, rows: usize) -> usize {
         match &self.values {
-            Values::Keys(_) => self.rows() * 8,
-            Values::Text(_) => self.rows() * 4 + self.text_bytes(),
+            Values::Keys(_) => rows * 8,
+            Values::Text(_) => rows * 4 + self.text_bytes(),
         }
     }
 }

@@ -189,6 +189,11 @@ impl Fragment {
         self.data.columns().map(|column| column.decoded_bytes()).sum()
     }
 
+    /// The same of those that are not deleted, at most.
+    pub fn live_decoded_bytes(&self) -> usize {
+        self.data.columns().map(|column| column.decoded_bytes_of(self.live_rows())).sum()
+    }
+
     /// The columns in the schema's order, without those that are left out.
     pub fn columns(&self) -> impl Iterator<Item = &Arc<Column>> {
         self.data.columns()

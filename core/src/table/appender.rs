@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 
-use super::{Change, Table, merge, no_column};
+use super::{Change, Table, no_column};
 use crate::{
     error::{Error, ErrorKind, Result},
     fragment::{FragmentData, RowBuffer, check_array},
@@ -201,18 +201,8 @@ impl Appender {
         if add.is_empty() {
             return Ok(Commit { version: table.snapshot().version(), rows: 0 });
         }
-        // Encoding happens before the lock is taken: a rayon thread that waits for it takes up other jobs, and
-        // another commit of this table among them would wait for a lock that its own thread holds.
-        if let [only] = add.as_slice()
-            && let Some(merged) = merge::merge(&table.snapshot(), &table.schema, only)?
-        {
-            match table.commit(merged) {
-                // Another commit has replaced the same fragments; then the next one merges.
-                Err(error) if error.kind() == ErrorKind::WriteConflict => {}
-                done => return done.map(|version| Commit { version, rows }),
-            }
-        }
-        let version = table.commit(Change { add, ..Change::default() })?;
+        let change = Change { add, ..Change::default() };
+        let version = table.commit_merged(&table.snapshot(), change, PENDING_BYTES)?;
         Ok(Commit { version, rows })
     }
 }

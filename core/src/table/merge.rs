@@ -1,40 +1,61 @@
 //! Small fragments at a table's end are merged with new ones, so that many small writes leave few fragments.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{Change, Snapshot};
 use crate::{
     error::Result,
-    fragment::{Fragment, FragmentData, RowBuffer},
-    limits::{FRAGMENT_ROWS, PENDING_BYTES},
+    fragment::{Fragment, RowBuffer},
+    limits::FRAGMENT_ROWS,
     schema::Schema,
 };
 
-/// The change that adds a fragment merged with those before it. A fragment is rewritten only with at least half as
-/// many new rows, so that a row is rewritten a logarithmic number of times. `None`: there is nothing to merge.
+/// The change whose one new fragment is merged with those before it, as it leaves them, up to so many bytes of rows. A
+/// fragment is rewritten only with at least half as many new rows, so that a row is rewritten a logarithmic number of
+/// times. `None`: there is nothing to merge.
 ///
 /// # Errors
 /// Those of the encodings.
-pub(super) fn merge(snapshot: &Snapshot, schema: &Schema, new: &Arc<FragmentData>) -> Result<Option<Change>> {
+pub(super) fn merge(
+    snapshot: &Snapshot,
+    schema: &Schema,
+    change: &Change,
+    most: usize,
+) -> Result<Option<Change>> {
+    let [new] = change.add.as_slice() else { return Ok(None) };
     let only = Fragment::new(0, Arc::clone(new));
-    let (mut rows, mut keep) = (only.rows(), snapshot.fragments.len());
-    let mut bytes = only.decoded_bytes();
-    while let Some(last) = snapshot.fragments[..keep].last()
-        && last.live_rows() <= 2 * rows
-        && last.live_rows() + rows <= FRAGMENT_ROWS
-        && bytes + last.decoded_bytes() <= PENDING_BYTES
-    {
+    let changed: HashSet<u32> = change.was.iter().map(Fragment::id).collect();
+    let (mut rows, mut bytes) = (only.rows(), only.decoded_bytes());
+    let (mut merged, mut unchanged): (Vec<&Fragment>, Vec<Fragment>) = (Vec::new(), Vec::new());
+    for fragment in snapshot.fragments.iter().rev() {
+        let is_changed = changed.contains(&fragment.id());
+        let last = match is_changed {
+            true => change.is.iter().find(|is| is.id() == fragment.id()),
+            false => Some(fragment),
+        };
+        // It goes.
+        let Some(last) = last else { continue };
+        if last.live_rows() > 2 * rows
+            || last.live_rows() + rows > FRAGMENT_ROWS
+            || bytes + last.decoded_bytes() > most
+        {
+            break;
+        }
         rows += last.live_rows();
         bytes += last.decoded_bytes();
-        keep -= 1;
+        merged.push(last);
+        unchanged.extend((!is_changed).then(|| last.clone()));
     }
-    let old = &snapshot.fragments[keep..];
-    if old.is_empty() {
+    if merged.is_empty() {
         return Ok(None);
     }
     let mut buffer = RowBuffer::new(schema);
-    old.iter().for_each(|fragment| buffer.push_fragment(fragment));
+    merged.iter().rev().for_each(|fragment| buffer.push_fragment(fragment));
     buffer.push_fragment(&only);
-    let add = vec![Arc::new(buffer.encode(schema)?)];
-    Ok(Some(Change { was: old.to_vec(), add, ..Change::default() }))
+    let gone: HashSet<u32> = merged.iter().map(|fragment| fragment.id()).collect();
+    let mut change = change.clone();
+    change.was.extend(unchanged);
+    change.is.retain(|is| !gone.contains(&is.id()));
+    change.add = vec![Arc::new(buffer.encode(schema)?)];
+    Ok(Some(change))
 }

@@ -101,7 +101,7 @@ impl Snapshot {
 }
 
 /// What a commit changes of the snapshot that it was made from.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Change {
     /// The version that it was made from, where it is right for no other.
     pub at: Option<u64>,
@@ -352,6 +352,27 @@ impl Table {
         let retention = change.retention.unwrap_or_else(|| snapshot.retention.clone());
         self.install(Snapshot::new(version, fragments).with_retention(retention));
         Ok(version)
+    }
+
+    /// The same. Where the change has one new fragment, this is merged with small ones at the end of the snapshot that the
+    /// change was made from, up to so many bytes of rows, unless another commit has changed these.
+    ///
+    /// # Errors
+    /// Those of [`Table::commit`] and of the encodings.
+    pub fn commit_merged(&self, snapshot: &Snapshot, change: Change, most: usize) -> Result<u64> {
+        // Encoding happens before the lock is taken: a rayon thread that waits for it takes up other jobs, and
+        // another commit of this table among them would wait for a lock that its own thread holds. What is right for one
+        // version alone does not wait for it.
+        if change.at.is_none()
+            && let Some(merged) = merge::merge(snapshot, &self.schema, &change, most)?
+        {
+            match self.commit(merged) {
+                // Another commit has replaced the same fragments; then the next one merges.
+                Err(error) if error.kind() == ErrorKind::WriteConflict => {}
+                done => return done,
+            }
+        }
+        self.commit(change)
     }
 
     /// Marks the table as gone: a commit that runs is waited for, a later one fails.

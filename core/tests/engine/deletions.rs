@@ -1,7 +1,12 @@
 //! Deleted rows are in no answer, and versions before the deletion still have them.
 
 use arrow_array::types::Int32Type;
-use basalt_core::{describe::ColumnSummary, fragment::Fragment, table::Change};
+use basalt_core::{
+    describe::ColumnSummary,
+    fragment::Fragment,
+    limits::PENDING_BYTES,
+    table::{Change, Snapshot},
+};
 use basalt_sip::Sip;
 
 use super::*;
@@ -143,4 +148,38 @@ fn a_merge_leaves_deleted_rows_out() {
     let [only] = snapshot.fragments() else { panic!("{} fragments", snapshot.fragments().len()) };
     assert_eq!((only.rows(), only.deleted().is_none()), (30_000, true));
     assert_eq!(count(&table, compare("kind", CompareOp::Eq, Literal::Text("b".into()))).0, 7_500);
+}
+
+/// Has other rows take the place of those with these ids, from a snapshot on.
+fn update(table: &Arc<Table>, snapshot: &Snapshot, ids: std::ops::Range<i32>) {
+    let of = |op, id: i32| compare("id", op, Literal::Int(id.into()));
+    let filter = Filter::And(vec![of(CompareOp::Ge, ids.start), of(CompareOp::Lt, ids.end)]);
+    let (rows, _) = exec::select(table, snapshot, Some(&filter), &Control::default()).unwrap();
+    let add = appender(table, ids).finish().unwrap().into_iter().map(Arc::new).collect();
+    let change = Change { add, ..deleting(snapshot.fragments(), &rows) };
+    table.commit_merged(snapshot, change, PENDING_BYTES).unwrap();
+}
+
+#[test]
+fn what_takes_the_place_of_rows_is_merged_as_what_is_appended() {
+    let table = table();
+    for id in 0..100 {
+        update(&table, &table.snapshot(), id..id + 1);
+    }
+    let snapshot = table.snapshot();
+    assert_eq!(snapshot.rows(), 150_000);
+    assert!(snapshot.fragments().len() <= 8, "{} fragments", snapshot.fragments().len());
+    assert_eq!(count(&table, compare("id", CompareOp::Lt, Literal::Int(100))).0, 100);
+    // Of many rows, those that lose as many have the rest.
+    update(&table, &snapshot, 0..75_000);
+    let now = table.snapshot();
+    let [only] = now.fragments() else { panic!("{} fragments", now.fragments().len()) };
+    assert_eq!((only.rows(), only.deleted().is_none()), (150_000, true));
+    // What was read before somebody else has merged the same is added by itself.
+    append(&table, 150_000..160_000);
+    let before = table.snapshot();
+    append(&table, 160_000..170_000);
+    update(&table, &before, 0..6000);
+    assert_eq!((table.snapshot().rows(), table.snapshot().fragments().len()), (170_000, 3));
+    assert_eq!(count(&table, compare("id", CompareOp::Lt, Literal::Int(7000))).0, 7000);
 }

@@ -47,7 +47,8 @@ fn table() -> Arc<Table> {
     table
 }
 
-fn append(table: &Arc<Table>, ids: std::ops::Range<i32>) -> u64 {
+/// Rows as [`table`] has them, on their way into it.
+fn appender(table: &Arc<Table>, ids: std::ops::Range<i32>) -> Appender {
     let kind = |id: i32| [Some("a"), Some("b"), Some("c"), None][usize::try_from(id % 4).unwrap()];
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from_iter_values(ids.clone())),
@@ -57,7 +58,11 @@ fn append(table: &Arc<Table>, ids: std::ops::Range<i32>) -> u64 {
     let batch = RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap();
     let mut appender = Appender::new(Arc::clone(table), &[]).unwrap();
     appender.push(&batch).unwrap();
-    appender.commit().unwrap().version
+    appender
+}
+
+fn append(table: &Arc<Table>, ids: std::ops::Range<i32>) -> u64 {
+    appender(table, ids).commit().unwrap().version
 }
 
 fn column(name: &str) -> Expr {

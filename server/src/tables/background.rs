@@ -60,6 +60,9 @@ async fn look_after(tables: &Weak<Tables>) {
             tasks.start(0, Work::Follow, Tables::clone(&tables).follow_catalog());
         } else {
             ages.forget_old(&tables);
+            for table in tables.to_merge() {
+                tasks.start(table.id(), Work::Tidy, Tables::clone(&tables).merge_in_memory(table));
+            }
             if expires {
                 tasks.start(0, Work::Tidy, Tables::clone(&tables).expire_all_in_memory());
             }

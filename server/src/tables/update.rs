@@ -51,12 +51,13 @@ impl Tables {
                 stored.update(operation, base, gone, rows, exactly).await?;
             }
             (None, TableVersion::InMemory(snapshot)) => {
-                let of = Arc::clone(&table);
+                let (of, most) = (Arc::clone(&table), self.shared.fragment_bytes());
                 let commit = move || {
                     let add = rows.appender.finish()?.into_iter().map(Arc::new).collect();
                     let (was, is) = without(&snapshot, &gone);
                     let at = exactly.then(|| snapshot.version());
-                    of.commit(Change { at, was, is, add, ..Change::default() })
+                    let change = Change { at, was, is, add, ..Change::default() };
+                    of.commit_merged(&snapshot, change, most)
                 };
                 let committed = self.shared.cpu.run(commit).await?;
                 committed.map_err(|error| self.of_replaced(&table, error.into()))?;

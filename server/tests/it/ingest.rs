@@ -337,6 +337,8 @@ async fn writers_do_not_stand_in_each_others_way() {
         writer.await.unwrap();
     }
     let table = server.client.table("t").await.unwrap().table;
-    assert_eq!((table.version, table.rows), (40, 80_000));
+    // Merging in the background makes versions as well.
+    assert!((40..50).contains(&table.version), "version {}", table.version);
+    assert_eq!(table.rows, 80_000);
     assert!(table.fragments < 20, "{} fragments", table.fragments);
 }

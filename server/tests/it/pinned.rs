@@ -178,6 +178,25 @@ async fn versions_in_memory_go_with_their_time_as_well() {
     assert_eq!(selected(client, &handle).await.unwrap(), n);
 }
 
+/// What is left of it is merged in the background, under other addresses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_set_is_that_of_its_version_when_rows_in_memory_are_merged() {
+    let server = Server::start().await;
+    let client = &server.client;
+    client.create_table("t", &rows(0, 0).schema()).await.unwrap();
+    client.write_all("t", &[rows(0, 200_000)]).await.unwrap();
+    let (handle, version, n) = kept(client, 177_000, Duration::from_secs(600)).await;
+    let deleted = client.delete("t", col("id").ge(50_000)).await.unwrap().version;
+    let begun = Instant::now();
+    while client.table("t").await.unwrap().table.version == deleted {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is merged");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let table = client.table("t").await.unwrap().table;
+    assert_eq!((table.version, table.rows, table.fragments), (version + 2, 50_000, 1));
+    assert_eq!((selected(client, &handle).await.unwrap(), n), (177_000, 177_000));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_node_keeps_the_set_and_whichever_removes_files() {
     let mut nodes = Nodes::places(3).await;
