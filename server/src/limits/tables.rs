@@ -20,7 +20,8 @@ pub const LEFT_CLOSED_FOR: Duration = Duration::from_secs(10);
 pub const CLOSED_LOOK: Duration = Duration::from_millis(50);
 /// Tables that one transaction makes or drops.
 pub const TRANSACTION_TABLES: usize = 256;
-/// Tables with columns from before that are kept to read older versions by, of all tables together.
+/// Tables with columns from before that are kept to read older versions by, of all tables together, beside those whose versions
+/// kept sets pin.
 pub const OTHER_COLUMNS: usize = 64;
 /// Older versions of a table that were made again from its log and are kept for the next who reads them, for some seconds.
 pub const REBUILT_VERSIONS: usize = 8;

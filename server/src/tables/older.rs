@@ -39,9 +39,15 @@ impl Tables {
         }
         let mut older = self.older(durable);
         older.push_back((Instant::now(), stored));
-        if older.len() > limits::OTHER_COLUMNS {
-            older.pop_front();
-        }
+        // Those that kept sets need are beside these, and no more than there may be pins: without its table a pin is not
+        // renewed.
+        let unpinned = older.iter().filter(|(_, stored)| !stored.has_pins()).count();
+        let mut many = unpinned.saturating_sub(limits::OTHER_COLUMNS);
+        older.retain(|(_, stored)| {
+            let goes = many > 0 && !stored.has_pins();
+            many -= usize::from(goes);
+            !goes
+        });
     }
 
     /// That of a table itself, which is not the newest of its name.
@@ -86,5 +92,41 @@ impl Tables {
     /// Lets go those of a table that is gone.
     pub(super) fn forget_older(&self, durable: &Durable, id: u64) {
         self.older(durable).retain(|(_, stored)| stored.table.id() != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_core::schema::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::{Config, environment, state::State};
+
+    #[tokio::test]
+    async fn those_that_kept_sets_need_stay_however_often_columns_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
+        let state = State::new(environment::process(), &config, None).unwrap();
+        let tables = &state.tables;
+        tables.load().await.unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        let table = tables.create("t", schema, None, Default::default()).await.unwrap();
+        let stored = tables.newest_stored(&table).unwrap().unwrap();
+        tables.take_older(&stored, stored.state());
+        let pin = tables.pin_version("t", 0, stored.state().version()).await.unwrap();
+        assert!(pin.is_some());
+        for _ in 0..2 * limits::OTHER_COLUMNS {
+            tables.take_older(&stored, stored.state());
+        }
+        assert_eq!(tables.older_with_pins().len(), 1);
+        let durable = tables.durable.as_ref().unwrap();
+        assert_eq!(tables.older(durable).len(), limits::OTHER_COLUMNS + 1);
+        // It goes with the others when nobody needs it.
+        drop(pin);
+        for stored in tables.older_with_pins() {
+            stored.renew_pins().await;
+        }
+        tables.take_older(&stored, stored.state());
+        assert_eq!(tables.older(durable).len(), limits::OTHER_COLUMNS);
     }
 }
