@@ -1,6 +1,6 @@
 //! Versions that kept sets of rows pin: they can be read on every node for as long as a set of theirs is kept, also when
 //! they are retained no longer. In a store a pin is a lease there ([`Pin`]), which is renewed in the background; of a
-//! table in memory the version stays in memory.
+//! table in memory the version stays in memory, for as long as the table is there.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -19,13 +19,13 @@ use crate::{limits, status::RequestError};
 #[derive(Debug)]
 pub(crate) struct VersionPin {
     version: u64,
-    /// `None`: it has a lease in the store.
-    in_memory: Option<Arc<Table>>,
+    /// `None`: it has a lease in the store. Of a table that was dropped nobody finds the version.
+    in_memory: Option<Weak<Table>>,
 }
 
 impl Drop for VersionPin {
     fn drop(&mut self) {
-        if let Some(table) = &self.in_memory {
+        if let Some(table) = self.in_memory.as_ref().and_then(Weak::upgrade) {
             table.unpin(self.version);
         }
     }
@@ -66,7 +66,10 @@ impl Tables {
                 of.pin(version).await
             }
             None => match table.pin(version, limits::PINNED_VERSIONS) {
-                Ok(true) => Ok(Some(Arc::new(VersionPin { version, in_memory: Some(table) }))),
+                Ok(true) => {
+                    let in_memory = Some(Arc::downgrade(&table));
+                    Ok(Some(Arc::new(VersionPin { version, in_memory })))
+                }
                 Ok(false) => Ok(None),
                 Err(pinned) => Err(too_many(table.name(), pinned)),
             },
@@ -188,5 +191,28 @@ impl Stored {
             let (table, version) = (self.table.name(), pin.version());
             tracing::warn!(table, version, %error, "a pin is not given up, and ends with its lease");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_core::schema::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::{Config, environment, state::State};
+
+    #[tokio::test]
+    async fn a_pin_keeps_no_table_that_was_dropped() {
+        let config = Config { store: "memory:".into(), ..Config::default() };
+        let state = State::new(environment::process(), &config, None).unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        let table = state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let version = table.snapshot().version();
+        let pin = state.tables.pin_version("t", table.id(), version).await.unwrap().unwrap();
+        assert_eq!(table.pin(version, 1), Ok(true), "it is one of those that are pinned");
+        let left = Arc::downgrade(&table);
+        drop((table, state.tables.remove("t").await.unwrap()));
+        assert_eq!(left.strong_count(), 0);
+        drop(pin);
     }
 }
