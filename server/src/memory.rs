@@ -34,6 +34,8 @@ pub(crate) enum Consumer {
     Tables,
     /// Columns of all tables, by name and type, with or without rows.
     Schemas,
+    /// Texts of views that are in memory alone.
+    Views,
     /// Columns of data files, which are kept as long as there is room.
     Cache,
     /// Faster forms of columns of the cache, which nobody needs: whoever wants memory has theirs.
@@ -64,9 +66,10 @@ pub(crate) enum Consumer {
 }
 
 impl Consumer {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Tables,
         Self::Schemas,
+        Self::Views,
         Self::Cache,
         Self::Elastic,
         Self::Maintenance,
@@ -89,6 +92,7 @@ impl Consumer {
         match self {
             Self::Tables => "tables",
             Self::Schemas => "schemas",
+            Self::Views => "views",
             Self::Cache => "cache",
             Self::Elastic => "elastic",
             Self::Maintenance => "maintenance",

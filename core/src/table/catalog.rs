@@ -210,6 +210,11 @@ impl Catalog {
         tables.by_name.get(name).cloned().ok_or_else(|| no_table(name))
     }
 
+    /// How many tables have names.
+    pub fn count(&self) -> usize {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).by_name.len()
+    }
+
     /// All tables, by name.
     pub fn list(&self) -> Vec<Arc<Table>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).by_name.values().cloned().collect()

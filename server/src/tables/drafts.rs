@@ -131,7 +131,12 @@ impl Tables {
         let tables: Vec<_> = drafts.iter().map(|draft| Arc::clone(&draft.table)).collect();
         let catalog = &self.shared.catalog;
         #[cfg(feature = "sql")]
-        let _views = self.without_views(tables.iter().map(|table| table.name()))?;
+        let _views = {
+            let names = || tables.iter().map(|table| table.name());
+            let goes =
+                |gone: &&Gone| names().all(|name| name != gone.name) && catalog.find(&gone.name).is_ok();
+            self.without_views(names(), gone.iter().filter(goes).count())?
+        };
         let publish = || {
             let gone = gone.iter().filter_map(|gone| match gone.id {
                 Some(id) => Some((id, gone.at)),

@@ -218,7 +218,7 @@ pub(crate) struct Tables {
     verifying: Arc<Semaphore>,
     /// The texts of views, where there is no store that has them.
     #[cfg(feature = "sql")]
-    views: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
+    views: Arc<Mutex<views::Views>>,
 }
 
 impl Tables {
@@ -341,7 +341,7 @@ impl Tables {
     ) -> Result<Arc<Table>, RequestError> {
         let Some(durable) = &self.durable else {
             #[cfg(feature = "sql")]
-            let _views = self.without_views([name])?;
+            let _views = self.without_views([name], 0)?;
             let table = || self.shared.catalog.create(name, schema);
             return in_memory(table, retention, deletes);
         };
