@@ -391,6 +391,23 @@ impl Reservation {
         self.pool.shrink(self.consumer, bytes);
     }
 
+    /// Has somebody else hold it, or nobody; the pool has it all the while. Refused, and nothing changed, where that is more
+    /// than he may hold.
+    pub(crate) fn give_to(&mut self, account: Option<Arc<Account>>) -> Result<(), RequestError> {
+        let is_same = match (&self.account, &account) {
+            (Some(before), Some(account)) => Arc::ptr_eq(before, account),
+            (before, account) => before.is_none() && account.is_none(),
+        };
+        if is_same {
+            return Ok(());
+        }
+        Hold::of(account.as_ref(), self.bytes, self.bytes)?.keep();
+        if let Some(before) = std::mem::replace(&mut self.account, account) {
+            before.give_back(self.bytes);
+        }
+        Ok(())
+    }
+
     /// What is held.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

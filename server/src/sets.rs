@@ -89,18 +89,21 @@ pub(crate) struct Keeper {
     account: Option<Arc<Account>>,
     /// Of keys; none where nobody has one.
     names: Vec<String>,
+    /// It asks for it itself, and hears where it has no place.
+    asks: bool,
 }
 
 impl Keeper {
     pub(crate) fn new(caller: &Caller) -> Self {
         let names = caller.key_name().map(str::to_owned).into_iter().collect();
-        Self { account: caller.account(), names }
+        Self { account: caller.account(), names, asks: true }
     }
 
     /// Those of whom another node knows.
     pub(crate) fn elsewhere(names: Vec<String>) -> Self {
         let plain = |name: &String| name.len() <= limits::KEY_NAME_BYTES;
-        Self { account: None, names: names.into_iter().filter(plain).take(limits::SET_KEEPERS).collect() }
+        let names = names.into_iter().filter(plain).take(limits::SET_KEEPERS).collect();
+        Self { account: None, names, asks: false }
     }
 }
 
@@ -109,7 +112,7 @@ struct Entry {
     set: KeptSet,
     /// Those who keep it, by the names of their keys. Its handle is enough to use it; these alone are shown it, and drop it.
     keepers: BTreeMap<String, Option<Arc<Account>>>,
-    /// The one among them in whose name it takes memory.
+    /// The one among them in whose name it takes memory; `None`: it takes it in nobody's.
     payer: Option<String>,
     /// Of a set of rows.
     pin: Option<Arc<VersionPin>>,
@@ -165,6 +168,7 @@ impl Sets {
         let mut entries = self.at(now);
         let Entries { by_handle, by_expiry, bytes } = &mut *entries;
         if let Some(entry) = by_handle.get_mut(&handle) {
+            entry.take_in(&keeper)?;
             if entry.expires < expires {
                 by_expiry.remove(&(entry.expires, handle));
                 by_expiry.insert((expires, handle));
@@ -172,7 +176,6 @@ impl Sets {
             }
             // An older one may be of a lease that is over.
             entry.pin = pin.or(entry.pin.take());
-            entry.add(&keeper);
             return Ok((handle, entry.expires - now));
         }
         let wanted = set.bytes();
@@ -218,7 +221,7 @@ impl Sets {
             if !was_kept {
                 return false;
             }
-            if entry.is_paid_without(caller.key_name(), &self.memory) {
+            if entry.is_kept_without(caller.key_name()) {
                 return true;
             }
         }
@@ -277,26 +280,47 @@ impl Entries {
 }
 
 impl Entry {
+    /// Adds a keeper, who pays where nobody does, unless it has no place or may not hold so much.
+    fn take_in(&mut self, keeper: &Keeper) -> Result<(), RequestError> {
+        let is_new = |name: &&String| !self.keepers.contains_key(*name);
+        let new = keeper.names.iter().filter(is_new).count();
+        if keeper.asks && self.keepers.len() + new > limits::SET_KEEPERS {
+            let message = format!("{} keys keep this set, the most that may", self.keepers.len());
+            let error = RequestError::new(ErrorReason::SipQuota, message);
+            return Err(error.with("limit_keepers", limits::SET_KEEPERS as u64));
+        }
+        if self.payer.is_none()
+            && keeper.asks
+            && let Some(name) = keeper.names.first()
+        {
+            self.memory.give_to(keeper.account.clone())?;
+            self.payer = Some(name.clone());
+        }
+        self.add(keeper);
+        Ok(())
+    }
+
     fn add(&mut self, keeper: &Keeper) {
         for name in &keeper.names {
-            if self.keepers.len() < limits::SET_KEEPERS {
+            if self.keepers.len() < limits::SET_KEEPERS || self.keepers.contains_key(name) {
                 self.keepers.insert(name.clone(), keeper.account.clone());
             }
         }
     }
 
-    /// Whether somebody else keeps it when one has left, in whose name there is memory for it.
-    fn is_paid_without(&mut self, left: Option<&str>, memory: &Arc<MemoryPool>) -> bool {
-        let Some((next, account)) = self.keepers.first_key_value() else { return false };
-        if self.payer.as_deref() != left {
-            return true;
+    /// Whether somebody else keeps it when one has left. The first who may pays then; where none of them may hold so much
+    /// more it is held in nobody's name.
+    fn is_kept_without(&mut self, left: Option<&str>) -> bool {
+        let Self { keepers, payer, memory, .. } = self;
+        if !keepers.is_empty() && payer.as_deref() == left {
+            let next = keepers.iter().find(|(_, account)| memory.give_to((*account).clone()).is_ok());
+            *payer = next.map(|(name, _)| name.clone());
+            if payer.is_none() {
+                // Nobody counts what is nobody's.
+                let _ = memory.give_to(None);
+            }
         }
-        let mut paid = memory.reserve(Consumer::KeptSets).of(account.clone());
-        if paid.set(self.memory.bytes()).is_err() {
-            return false;
-        }
-        (self.payer, self.memory) = (Some(next.clone()), paid);
-        true
+        !keepers.is_empty()
     }
 }
 
@@ -335,6 +359,7 @@ pub(crate) fn handle_of(set: &KeptSet) -> Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{Access, issue::Issued, keys::Keys, quota::Allowance, roles::Role};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -469,5 +494,78 @@ mod tests {
         let handles: BTreeSet<Handle> = all.iter().map(handle_of).collect();
         assert_eq!(handles.len(), all.len());
         assert_eq!(handle_of(&set(&[1])), handle_of(&set(&[1])));
+    }
+
+    /// Callers with keys of these names, each of whom may hold so much memory.
+    fn callers<const N: usize>(names: [&str; N], memory: u64) -> [Caller; N] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let allowance = Allowance { memory: Some(memory), ..Allowance::default() };
+        let issued = names.map(|name| Issued::new(name, Role::Reader, &["*".to_owned()], allowance).unwrap());
+        let entries: String = issued.iter().map(|issued| issued.entry.as_str()).collect();
+        std::fs::write(&path, entries).unwrap();
+        let access = Access::with(Arc::new(Keys::open(&path, [7; 32]).unwrap()));
+        issued.map(|issued| {
+            let header = format!("Bearer {}", issued.secret);
+            let address = "127.0.0.1:1".parse().unwrap();
+            let principal = access.principal(address, Some(header.as_bytes())).unwrap();
+            Caller { principal, access: access.clone() }
+        })
+    }
+
+    #[test]
+    fn a_set_stays_for_all_who_keep_it_whoever_pays() {
+        let (most, bytes) = (limits::LEAST_KEY_MEMORY, set(&[1]).bytes());
+        // There is no room for the set twice.
+        let memory = Arc::new(MemoryPool::new(most + bytes));
+        let (sets, now) = (Sets::new(u64::MAX, Arc::clone(&memory)), Instant::now());
+        let [a, b, c] = callers(["a", "b", "c"], most);
+        let mut write = memory.reserve(Consumer::Writes).of(b.account());
+        write.set(most).unwrap();
+        let keep = |caller: &Caller| sets.keep(Keeper::new(caller), set(&[1]), None, MINUTE, now);
+        let (handle, _) = keep(&a).unwrap();
+        keep(&b).unwrap();
+        keep(&c).unwrap();
+        let payer = || sets.entries.lock().unwrap().by_handle[&handle].payer.clone();
+        assert_eq!(payer().as_deref(), Some("a"));
+        // The next by name may hold nothing more, another one may.
+        assert!(sets.delete(&a, &handle, now) && sets.get(&handle, now).is_ok());
+        assert_eq!(payer().as_deref(), Some("c"));
+        let mut other = memory.reserve(Consumer::Writes).of(a.account());
+        write.set(0).unwrap();
+        other.set(most).unwrap();
+        drop(other);
+        write.set(most).unwrap();
+        // Nobody else may.
+        assert!(sets.delete(&c, &handle, now) && sets.get(&handle, now).is_ok());
+        assert_eq!((payer(), memory.used(Consumer::KeptSets)), (None, bytes));
+        assert_eq!(keep(&b).unwrap_err().reason(), "MEMORY_LIMIT");
+        write.set(most - bytes).unwrap();
+        keep(&b).unwrap();
+        assert_eq!(payer().as_deref(), Some("b"));
+        assert!(write.set(most).is_err(), "it holds the set as well");
+        assert!(sets.delete(&b, &handle, now) && !sets.delete(&b, &handle, now));
+        assert!(sets.get(&handle, now).is_err());
+        drop(write);
+        assert_eq!(memory.held(), 0);
+    }
+
+    #[test]
+    fn whoever_has_no_place_among_the_keepers_hears_of_it() {
+        let ((sets, _), now) = (two(), Instant::now());
+        let keep = |i: usize, asks| {
+            let keeper = Keeper { account: None, names: vec![format!("key{i}")], asks };
+            sets.keep(keeper, set(&[1]), None, MINUTE, now)
+        };
+        for i in 0..limits::SET_KEEPERS {
+            keep(i, true).unwrap();
+        }
+        let refused = keep(limits::SET_KEEPERS, true).unwrap_err();
+        assert_eq!(refused.reason(), "SIP_QUOTA");
+        assert!(refused.message().starts_with("64 keys keep this set"), "{}", refused.message());
+        let (handle, _) = keep(0, true).unwrap();
+        // What another node knows of keepers is no reason to be without the set.
+        keep(limits::SET_KEEPERS, false).unwrap();
+        assert_eq!(sets.keepers(&handle).len(), limits::SET_KEEPERS);
     }
 }
