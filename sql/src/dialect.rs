@@ -111,6 +111,10 @@ impl Rewrite {
         if let Some(of_values) = quantified::of_listed(expr) {
             *expr = of_values;
         }
+        if let Some(now) = times::now(expr)? {
+            *expr = now;
+            return Ok(());
+        }
         if let Some(each) = patterns::of_several(expr, &mut self.doubled)? {
             *expr = each;
             return Ok(());
@@ -136,11 +140,6 @@ impl Rewrite {
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") =>
             {
                 *expr = parsed("current_schema()", &[], &mut 0)?;
-            }
-            Expr::Identifier(ident) => {
-                if let Some(now) = times::now(ident)? {
-                    *expr = now;
-                }
             }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
                 let inner = (**inner).clone();

@@ -211,6 +211,8 @@ impl Database {
                 self.lost.remove(name);
                 Ok(())
             }
+            // Files of our own say what is refused, and that nothing of it was done.
+            Err(why) if self.by_sql_alone => Err(why),
             Err(Refused(why)) => {
                 self.lost.insert(name.to_owned(), why.clone());
                 self.tables.remove(name);

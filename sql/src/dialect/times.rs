@@ -1,6 +1,6 @@
 //! Calls and words of times that are others in the planner's words.
 
-use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, Ident};
+use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 use super::exprs::{arguments, literal, parsed};
 use crate::error::Result;
@@ -42,9 +42,19 @@ fn years(part: &str) -> Option<&'static str> {
     })
 }
 
-/// The time when the statement arrived, by a word of SQL's that the parser takes for the name of a column.
-pub(super) fn now(name: &Ident) -> Result<Option<Expr>> {
-    let is = |word: &str| name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word);
+/// The time when the statement arrived, by a word of SQL's that the parser takes for a function without parentheses, or for the
+/// name of a column.
+pub(super) fn now(expr: &Expr) -> Result<Option<Expr>> {
+    let name = match expr {
+        Expr::Function(function) if matches!(function.args, FunctionArguments::None) => {
+            let [part] = function.name.0.as_slice() else { return Ok(None) };
+            part.as_ident()
+        }
+        Expr::Identifier(name) => Some(name),
+        _ => None,
+    };
+    let Some(name) = name.filter(|name| name.quote_style.is_none()) else { return Ok(None) };
+    let is = |word: &str| name.value.eq_ignore_ascii_case(word);
     let template = match (is("localtimestamp"), is("localtime")) {
         (true, _) => "CAST(now() AS TIMESTAMP)",
         (_, true) => "CAST(now() AS TIME)",
