@@ -93,6 +93,8 @@ impl Database {
         let parsed = Parser::parse_sql(&DuckDbDialect {}, sql);
         let statements = match parsed {
             Ok(statements) => statements,
+            // It has a parser of its own, which takes more.
+            Err(_) if self.by_sql_alone => return self.query(sql).await.map(drop),
             Err(error) => {
                 self.spoil(sql).await;
                 return Err(refused(format!("syntax of a statement: {error}")));
