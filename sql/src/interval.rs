@@ -133,6 +133,8 @@ pub(crate) fn parse(text: &str, default: Option<&str>) -> Option<IntervalMonthDa
     if text.is_empty() {
         return None;
     }
+    // Python writes `1 day, 2:00:00`.
+    let parts = |c: char| c.is_whitespace() || c == ',';
     let mut sum = Sum::default();
     let mut rest = text.trim_start_matches('@').trim_start();
     while !rest.is_empty() {
@@ -145,7 +147,7 @@ pub(crate) fn parse(text: &str, default: Option<&str>) -> Option<IntervalMonthDa
         let (value, behind) = rest.split_at(end);
         if value.contains(':') {
             sum.nanos += clock(value)?;
-            rest = behind.trim_start();
+            rest = behind.trim_start_matches(parts);
             continue;
         }
         let behind = behind.trim_start();
@@ -157,7 +159,7 @@ pub(crate) fn parse(text: &str, default: Option<&str>) -> Option<IntervalMonthDa
             _ => return None,
         };
         sum.add(number(value)?, unit)?;
-        rest = behind.trim_start();
+        rest = behind.trim_start_matches(parts);
     }
     if ago {
         sum = Sum { months: -sum.months, days: -sum.days, nanos: -sum.nanos };
@@ -237,6 +239,7 @@ mod tests {
             ("42", "00:00:42"),
             ("14 months", "1 year 2 months"),
             ("0 days", "00:00:00"),
+            ("-1 day, 23:00:00", "-1 day 23:00:00"),
         ] {
             assert_eq!(parse(read, None).map(text).as_deref(), Some(written), "{read}");
         }
