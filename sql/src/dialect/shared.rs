@@ -1,13 +1,10 @@
-//! Common table expressions that are named more than once and may have other rows each time that they are evaluated: the planner
-//! writes each down where it is named. They get a name in the plan that no other has, by which they are found there.
+//! Common table expressions that are named more than once: the planner writes each down where it is named, and it may have other
+//! rows each time that it is evaluated. They get a name in the plan that no other has, by which they are found there.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::{
-    ast::{
-        Expr, Query, SetExpr, Statement, TableFactor, Visit, VisitMut as _, Visitor, VisitorMut,
-        visit_relations,
-    },
+    ast::{Query, SetExpr, Statement, TableFactor, VisitMut as _, VisitorMut, visit_relations},
     dialect::GenericDialect,
     parser::Parser,
 };
@@ -16,33 +13,6 @@ use super::exprs::bare;
 
 /// What the names begin with.
 pub(crate) const MARK: &str = "basalt_cte_";
-
-/// Functions whose values are others each time, or depend on the order of rows, or are rounded by it.
-const UNSTEADY: [&str; 23] = [
-    "any_value",
-    "approx_percentile_cont",
-    "approx_quantile",
-    "array_agg",
-    "avg",
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "first",
-    "first_value",
-    "gen_random_uuid",
-    "group_concat",
-    "last",
-    "last_value",
-    "list",
-    "mean",
-    "rand",
-    "random",
-    "regr_slope",
-    "string_agg",
-    "sum",
-    "uuid",
-    "variance",
-];
 
 /// Whether any was given a name.
 pub(crate) fn mark(statement: &mut Statement) -> bool {
@@ -75,8 +45,8 @@ impl VisitorMut for Marks {
         let Some(with) = &mut query.with else { return ControlFlow::Continue(()) };
         for cte in &mut with.cte_tables {
             let name = cte.alias.name.value.to_lowercase();
-            if self.times(&name) < 2 || !is_unsteady(&cte.query) || with.recursive && reads(&cte.query, &name)
-            {
+            // A recursive one is found by its own name.
+            if self.times(&name) < 2 || with.recursive && reads(&cte.query, &name) {
                 continue;
             }
             let Some(wrapped) = within(&cte.query, self.marked) else { continue };
@@ -106,26 +76,4 @@ fn reads(query: &Query, wanted: &str) -> bool {
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
-}
-
-fn is_unsteady(query: &Query) -> bool {
-    query.visit(&mut Unsteady).is_break()
-}
-
-struct Unsteady;
-
-impl Visitor for Unsteady {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        let is_one = query.limit_clause.is_some() || query.fetch.is_some();
-        if is_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = bare(&function.name).map(|name| name.to_lowercase());
-        let is_one = function.over.is_some() || name.is_some_and(|name| UNSTEADY.contains(&name.as_str()));
-        if is_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }

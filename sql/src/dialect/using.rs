@@ -100,7 +100,7 @@ fn reworded(select: &Select) -> Result<Option<Reworded>> {
     Ok(if select.from.iter().any(|table| joins_often(&table.joins)) { by_on(select).ok() } else { None })
 }
 
-/// Whether more than two joins are by one column, whose name the planner then finds ambiguous.
+/// Whether more than one join is by one column, whose name the planner then finds ambiguous.
 fn joins_often(joins: &[ast::Join]) -> bool {
     let columns = joins.iter().filter_map(|join| match constraint_of(&join.join_operator)? {
         (JoinConstraint::Using(columns), _) => Some(columns),
@@ -108,7 +108,7 @@ fn joins_often(joins: &[ast::Join]) -> bool {
     });
     let names = columns.flatten().filter_map(|column| column.0.first()?.as_ident());
     let names: Vec<&Ident> = names.collect();
-    names.iter().any(|name| names.iter().filter(|other| is_named(name, other)).count() > 2)
+    names.iter().any(|name| names.iter().filter(|other| is_named(name, other)).count() > 1)
 }
 
 fn by_on(select: &Select) -> Result<Reworded> {

@@ -21,8 +21,8 @@ use crate::{correlated, dialect::MARK};
 pub(crate) fn shared(session: &SessionState, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let mut times: HashMap<TableReference, usize> = HashMap::new();
     plan.apply_with_subqueries(|plan| {
-        if let Some(alias) = marked(plan) {
-            *times.entry(alias.alias.clone()).or_default() += 1;
+        if let Some((name, _)) = marked(plan) {
+            *times.entry(name).or_default() += 1;
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -34,50 +34,69 @@ pub(crate) fn shared(session: &SessionState, plan: &LogicalPlan) -> Result<Optio
     sharing.plan(plan.clone()).map(Some)
 }
 
-fn marked(plan: &LogicalPlan) -> Option<&SubqueryAlias> {
-    let LogicalPlan::SubqueryAlias(alias) = plan else { return None };
-    alias.alias.table().starts_with(MARK).then_some(alias)
+/// The name by which the query of a plan is the same wherever it stands, and what has its rows there.
+fn marked(plan: &LogicalPlan) -> Option<(TableReference, &LogicalPlan)> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with(MARK) => {
+            Some((alias.alias.clone(), &alias.input))
+        }
+        // Its name is its own, and the plan that was made of it the same.
+        LogicalPlan::RecursiveQuery(query) => {
+            Some((TableReference::partial("recursive", query.name.clone()), plan))
+        }
+        _ => None,
+    }
 }
 
 struct Sharing<'a> {
     session: &'a SessionState,
-    /// By the names of those that are read more than once; `None`: it was not met yet.
-    made: HashMap<TableReference, Option<LogicalPlan>>,
+    /// By the names of those that are read more than once, what was found and what is in its place; `None`: it was not met yet.
+    made: HashMap<TableReference, Option<(LogicalPlan, LogicalPlan)>>,
 }
 
 impl Sharing<'_> {
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         plan.transform_down_with_subqueries(|plan| {
-            let Some(alias) = marked(&plan) else { return Ok(Transformed::no(plan)) };
-            let name = alias.alias.clone();
+            let Some((name, rows)) = marked(&plan) else { return Ok(Transformed::no(plan)) };
             let made = match self.made.get(&name) {
-                None => return Ok(Transformed::no(plan)),
-                Some(Some(made)) => made.clone(),
+                Some(Some((found, made))) if *found == plan => made.clone(),
                 Some(None) => {
-                    let body = self.plan(alias.input.as_ref().clone())?;
-                    let made = self.once(body, name.clone())?;
-                    self.made.insert(name, Some(made.clone()));
+                    let made = self.once(&plan, rows, name.clone())?;
+                    self.made.insert(name, Some((plan.clone(), made.clone())));
                     made
                 }
+                _ => return Ok(Transformed::no(plan)),
             };
             Ok(Transformed::new(made, true, TreeNodeRecursion::Jump))
         })
         .data()
     }
 
-    fn once(&self, body: LogicalPlan, name: TableReference) -> Result<LogicalPlan> {
-        let alias =
-            |body| Ok(LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(body), name.clone())?));
-        // What reads the query around it is evaluated there.
-        if repeats(&body)? || takes_turns(&body)? || correlated::is_within(&body) {
-            return alias(body);
-        }
-        let joined = match correlated::is_apart(&body)? {
-            true => correlated::decorrelated(self.session, &body)?,
-            false => None,
+    /// What is in the place of a plan, whose rows are those of `rows`.
+    fn once(&mut self, plan: &LogicalPlan, rows: &LogicalPlan, name: TableReference) -> Result<LogicalPlan> {
+        let rows = match plan {
+            LogicalPlan::SubqueryAlias(_) => self.plan(rows.clone())?,
+            other => other.clone(),
         };
-        // Default: it has no correlated subqueries that are made joins here.
-        let body = joined.unwrap_or(body);
-        alias(spooled(body, self.session, name.clone())?)
+        // What reads the query around it is evaluated there.
+        let is_shared = !repeats(&rows)? && !takes_turns(&rows)? && !correlated::is_within(&rows);
+        let rows = match is_shared {
+            true => {
+                let joined = match correlated::is_apart(&rows)? {
+                    true => correlated::decorrelated(self.session, &rows)?,
+                    false => None,
+                };
+                // Default: it has no correlated subqueries that are made joins here.
+                let own = TableReference::bare(name.to_string().replace('.', "_"));
+                spooled(joined.unwrap_or(rows), self.session, own)?
+            }
+            false => rows,
+        };
+        match plan {
+            LogicalPlan::SubqueryAlias(_) => {
+                Ok(LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(rows), name)?))
+            }
+            _ => Ok(rows),
+        }
     }
 }
