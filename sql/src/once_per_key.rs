@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Result, tree_node::Transformed},
+    common::{Column, Result, tree_node::Transformed},
     datasource::DefaultTableSource,
     logical_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, TableScan},
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
@@ -49,23 +49,28 @@ fn once(join: &Join) -> Result<Option<Join>> {
     if is_once(&join.right, &keys) || is_once(&join.left, &of_left) {
         return Ok(None);
     }
-    // Where the sides are compared by what is computed of columns, each of these once is no more than that.
-    let mut columns: Vec<Expr> = Vec::new();
-    for column in keys.iter().flat_map(|key| key.column_refs()) {
-        let column = Expr::Column(column.clone());
-        if !columns.contains(&column) {
-            columns.push(column);
+    // What is computed of columns gets a name, beside those of the tables of that side.
+    let table = join.right.schema().iter().find_map(|(table, _)| table.cloned());
+    let (mut groups, mut on) = (Vec::<Expr>::new(), Vec::with_capacity(keys.len()));
+    for (at, (left, key)) in join.on.iter().enumerate() {
+        let (group, column) = match key {
+            Expr::Column(column) => (key.clone(), column.clone()),
+            computed => {
+                let column = Column::new(table.clone(), format!("basalt_key_{at}"));
+                (computed.clone().alias_qualified(column.relation.clone(), &column.name), column)
+            }
+        };
+        on.push((left.clone(), Expr::Column(column)));
+        if !groups.contains(&group) {
+            groups.push(group);
         }
     }
-    if columns.is_empty() {
-        return Ok(None);
-    }
-    let right = Aggregate::try_new(Arc::clone(&join.right), columns, Vec::new())?;
+    let right = Aggregate::try_new(Arc::clone(&join.right), groups, Vec::new())?;
     let right = Arc::new(LogicalPlan::Aggregate(right));
     let once = Join::try_new(
         Arc::clone(&join.left),
         right,
-        join.on.clone(),
+        on,
         None,
         join.join_type,
         join.join_constraint,
@@ -83,6 +88,10 @@ fn is_once(plan: &LogicalPlan, keys: &[&Expr]) -> bool {
     loop {
         under = match under {
             LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            // Some of its rows.
+            LogicalPlan::Filter(filter) => &filter.input,
+            LogicalPlan::Sort(sort) => &sort.input,
+            LogicalPlan::Limit(limit) => &limit.input,
             LogicalPlan::Projection(projection) => {
                 let inner = keys.into_iter().map(|key| below(key, projection)).collect::<Option<_>>();
                 let Some(inner) = inner else { return false };

@@ -20,7 +20,9 @@ use datafusion::{
         DefaultTableSource, TableProvider, TableType, cte_worktable::CteWorkTable, provider_as_source,
     },
     execution::{SessionState, SessionStateBuilder},
-    logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder},
+    logical_expr::{
+        Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder,
+    },
     physical_plan::ExecutionPlan,
 };
 use tokio::sync::OnceCell;
@@ -29,9 +31,10 @@ pub(crate) use self::ctes::shared;
 use self::rows::{Made, SpoolExec};
 use crate::correlated;
 
-/// Aggregates that give the same again for the same rows in another order.
-const SAME_AGAIN: [&str; 9] =
-    ["avg", "bit_and", "bit_or", "bool_and", "bool_or", "count", "max", "min", "sum"];
+/// Aggregates that give the same again for the same rows in another order, as sums of what is no float do; the first value is that of
+/// subqueries which have one.
+const SAME_AGAIN: [&str; 8] =
+    ["bit_and", "bit_or", "bool_and", "bool_or", "count", "first_value", "max", "min"];
 
 /// The same plan, which has the same rows wherever it is read.
 ///
@@ -75,17 +78,18 @@ pub(crate) fn repeats(plan: &LogicalPlan) -> Result<bool> {
         repeats &= match plan {
             LogicalPlan::Limit(_) | LogicalPlan::Window(_) | LogicalPlan::RecursiveQuery(_) => false,
             LogicalPlan::Distinct(Distinct::On(_)) => false,
-            LogicalPlan::Aggregate(aggregate) => aggregate.aggr_expr.iter().all(|expr| {
-                let is_float = plan.schema().fields().iter().any(|field| field.data_type().is_floating());
-                match expr.clone().unalias() {
-                    Expr::AggregateFunction(of) => {
-                        let name = of.func.name();
-                        SAME_AGAIN.contains(&name) && !(is_float && ["avg", "sum"].contains(&name))
-                            || name == "first_value"
-                    }
+            LogicalPlan::Aggregate(aggregate) => {
+                let of_floats = |expr: &Expr| {
+                    expr.get_type(aggregate.input.schema()).is_ok_and(|data_type| data_type.is_floating())
+                };
+                aggregate.aggr_expr.iter().all(|expr| match expr.clone().unalias() {
+                    Expr::AggregateFunction(of) => match of.func.name() {
+                        "avg" | "sum" => !of.params.args.iter().any(of_floats),
+                        name => SAME_AGAIN.contains(&name),
+                    },
                     _ => false,
-                }
-            }),
+                })
+            }
             _ => true,
         };
         plan.apply_expressions(|expr| {

@@ -17,7 +17,8 @@ use crate::arithmetic::Arithmetic;
 
 /// Whether a plan has a correlated subquery that the planner's own rules are not to have:
 ///
-/// * with windows or limits, which they would take over the rows of all values at once;
+/// * with windows or limits, which they would take over the rows of all values at once, or with rows of no table, which they
+///   would take for there whatever the conditions are;
 /// * one that a value is not to be in: they would have NULLs count where the subquery has no rows;
 /// * one that is correlated by columns of one name: they are taken out of it by their names;
 /// * one in the condition of a join, which they would put above one side as if it read no other;
@@ -37,7 +38,14 @@ pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
                     || takes_rows_together(subquery, gives_values)?,
             );
             subquery.apply_with_subqueries(|plan| {
-                found.set(found.get() || matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_)));
+                let is_one = matches!(
+                    plan,
+                    LogicalPlan::Window(_)
+                        | LogicalPlan::Limit(_)
+                        | LogicalPlan::EmptyRelation(_)
+                        | LogicalPlan::Values(_)
+                );
+                found.set(found.get() || is_one);
                 Ok(TreeNodeRecursion::Continue)
             })?;
             Ok(())
