@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Column, JoinType, Result},
-    logical_expr::{LogicalPlan, LogicalPlanBuilder, Subquery, lit},
+    common::{JoinType, Result},
+    logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, lit},
 };
 
 /// Has the value of a subquery be one that may be NULL, where it may; the answer: whether it was taken for none. A correlated
 /// one is joined to what is around it, and known to lack rows there.
 pub(crate) fn may_be_null(subquery: &mut Subquery) -> Result<bool> {
     let plan = &subquery.subquery;
-    let is_known = plan.schema().fields().iter().any(|field| field.is_nullable()) && !is_literal(plan, 0);
+    let is_known = plan.schema().fields().iter().any(|field| field.is_nullable()) && is_stored(plan, 0);
     if is_known || !subquery.outer_ref_columns.is_empty() || has_a_row(plan) {
         return Ok(false);
     }
@@ -34,23 +34,26 @@ fn has_a_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a column of a plan is one value, or computed from such: a function that may be NULL becomes a literal that is not.
-fn is_literal(plan: &LogicalPlan, column: usize) -> bool {
+/// Whether a column of a plan is one of a table as it is, or an aggregate's value. Anything else may become a literal, which
+/// is not NULL, where it is simplified.
+fn is_stored(plan: &LogicalPlan, column: usize) -> bool {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => is_literal(&alias.input, column),
-        LogicalPlan::Filter(filter) => is_literal(&filter.input, column),
-        LogicalPlan::Sort(sort) => is_literal(&sort.input, column),
-        LogicalPlan::Limit(limit) => is_literal(&limit.input, column),
-        LogicalPlan::Distinct(distinct) => is_literal(distinct.input(), column),
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::SubqueryAlias(alias) => is_stored(&alias.input, column),
+        LogicalPlan::Filter(filter) => is_stored(&filter.input, column),
+        LogicalPlan::Sort(sort) => is_stored(&sort.input, column),
+        LogicalPlan::Limit(limit) => is_stored(&limit.input, column),
+        LogicalPlan::Distinct(distinct) => is_stored(distinct.input(), column),
+        LogicalPlan::Aggregate(aggregate) if column >= aggregate.group_expr.len() => true,
         LogicalPlan::Projection(projection) => {
             let below = &projection.input;
-            let is_one = |of: &Column| {
-                below.schema().index_of_column(of).is_ok_and(|column| is_literal(below, column))
-            };
-            let value = projection.expr.get(column);
-            value.is_some_and(|value| value.column_refs().into_iter().all(is_one))
+            match projection.expr.get(column).cloned().map(Expr::unalias) {
+                Some(Expr::Column(of)) => {
+                    below.schema().index_of_column(&of).is_ok_and(|at| is_stored(below, at))
+                }
+                _ => false,
+            }
         }
-        LogicalPlan::Values(_) => true,
         _ => false,
     }
 }
