@@ -40,6 +40,7 @@ use crate::{
     located::located,
     plan::{self, Planned},
     plans::Plans,
+    spilled::Spilled,
 };
 
 /// What an [`Engine`] has.
@@ -95,6 +96,8 @@ impl Sharing for Shared {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Arc<DiskManager>,
+    /// Where that writes.
+    _spilled: Option<Spilled>,
     pub(crate) base: plan::Base,
     pub(crate) distribution: Distribution,
     pub(crate) timeout: Duration,
@@ -111,14 +114,14 @@ impl Engine {
     /// When there are none to be had, or the folder for what memory has no room for cannot be made.
     pub fn new(options: Options) -> Result<Self> {
         let started = |error: std::io::Error| Error::Internal(error.to_string());
-        let mode = match options.spill {
-            Some((folder, bytes)) => {
-                std::fs::create_dir_all(&folder).map_err(started)?;
-                let builder =
-                    DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![folder]));
-                builder.with_max_temp_directory_size(bytes)
+        let spilled = options.spill.as_ref().map(|(folder, _)| Spilled::within(folder));
+        let spilled = spilled.transpose().map_err(started)?;
+        let mode = match (&spilled, options.spill) {
+            (Some(Spilled { folder, .. }), Some((_, bytes))) => {
+                let mode = DiskManagerMode::Directories(vec![folder.clone()]);
+                DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(bytes)
             }
-            None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+            _ => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
         };
         let disk = Arc::new(mode.build()?);
         let number = AtomicUsize::new(0);
@@ -135,7 +138,15 @@ impl Engine {
         let (distribution, tasks) = (options.distribution, Tasks::default());
         let timeout = options.timeout;
         let base = plan::Base::new(threads)?;
-        let shared = Arc::new(Shared { disk, base, distribution, timeout, tasks, plans: Plans::new() });
+        let shared = Arc::new(Shared {
+            disk,
+            _spilled: spilled,
+            base,
+            distribution,
+            timeout,
+            tasks,
+            plans: Plans::new(),
+        });
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime), shared })
     }
 

@@ -157,10 +157,7 @@ fn of(error: &DataFusionError) -> Error {
             Error::invalid(elsewhere::told(message).unwrap_or_else(|| sentence(message)))
         }
         DataFusionError::ArrowError(error, _) => of_arrow(error),
-        DataFusionError::IoError(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-            let message = "the disk has no room for what the statement has no memory for";
-            Error::new(ErrorKind::MemoryLimit, message)
-        }
+        DataFusionError::IoError(error) => of_disk(error),
         DataFusionError::ResourcesExhausted(message) => {
             Error::new(ErrorKind::MemoryLimit, of_memory(message))
         }
@@ -215,6 +212,23 @@ pub(crate) fn missing_column(error: &DataFusionError) -> Option<(u64, u64)> {
     }
 }
 
+/// What writes rows to the disk wraps what this has said.
+fn of_disk(error: &std::io::Error) -> Error {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
+        let message = "the disk has no room for what the statement has no memory for";
+        return Error::new(ErrorKind::MemoryLimit, message);
+    }
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<DataFusionError>()) {
+        Some(inner) => of(inner),
+        None if error.to_string().contains("max_temp_directory_size") => {
+            let message = "statements have put on the disk as much as they may, for want of memory";
+            Error::new(ErrorKind::MemoryLimit, message)
+        }
+        None => Error::Internal(error.to_string()),
+    }
+}
+
 fn of_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
@@ -224,9 +238,7 @@ fn of_arrow(error: &ArrowError) -> Error {
                 None => Error::Internal(inner.to_string()),
             },
         },
-        ArrowError::IoError(_, error) if error.kind() == std::io::ErrorKind::StorageFull => {
-            of(&DataFusionError::IoError(std::io::ErrorKind::StorageFull.into()))
-        }
+        ArrowError::IoError(_, error) => of_disk(error),
         ArrowError::DivideByZero => Error::new(ErrorKind::DivisionByZero, "division by zero"),
         ArrowError::ArithmeticOverflow(message) => Error::new(ErrorKind::Overflow, sentence(message)),
         ArrowError::CastError(message) | ArrowError::ParseError(message) => {

@@ -93,6 +93,7 @@ pub mod settings;
 mod shifted;
 mod sideways;
 mod source;
+mod spilled;
 mod spool;
 mod stars;
 mod stored;

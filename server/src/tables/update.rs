@@ -15,7 +15,7 @@ use super::{
     stored::Stored,
     version::TableVersion,
 };
-use crate::status::RequestError;
+use crate::{limits, status::RequestError};
 
 /// See the module.
 #[derive(Debug)]
@@ -51,7 +51,9 @@ impl Tables {
                 stored.update(operation, base, gone, rows, exactly).await?;
             }
             (None, TableVersion::InMemory(snapshot)) => {
-                let (of, most) = (Arc::clone(&table), self.shared.fragment_bytes());
+                // Larger ones are merged in the background: others that have read them would meet a conflict.
+                let most = self.shared.fragment_bytes().min(limits::SMALL_FRAGMENT_BYTES);
+                let of = Arc::clone(&table);
                 let commit = move || {
                     let add = rows.appender.finish()?.into_iter().map(Arc::new).collect();
                     let (was, is) = without(&snapshot, &gone);
