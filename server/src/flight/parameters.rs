@@ -15,8 +15,9 @@ use crate::{
     status::{RequestError, Result},
 };
 
-/// The literals of each row of a batch.
-pub(super) fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Literal>>> {
+/// What all parameters count as, with those of a batch beside `before`, in the way of [`super::prepared::literal_bytes`]: known
+/// before they are copied.
+pub(super) fn room(batch: &RecordBatch, before: u64) -> Result<u64> {
     let (rows, columns) = (batch.num_rows(), batch.num_columns());
     if columns > basalt_sql::limits::PARAMETERS || rows.saturating_mul(columns.max(1)) > limits::BOUND_VALUES
     {
@@ -27,6 +28,32 @@ pub(super) fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Literal>>> {
         );
         return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("parameters"));
     }
+    let values = (rows as u64).saturating_mul(columns as u64 + 1);
+    let texts = batch.columns().iter().map(|column| text_bytes(column)).fold(0, u64::saturating_add);
+    let bytes = values.saturating_mul(limits::PARAMETER_BYTES).saturating_add(texts).saturating_add(before);
+    if bytes > limits::BOUND_BYTES {
+        let message = format!("parameters of more than {} bytes", limits::BOUND_BYTES);
+        return Err(RequestError::new(ErrorReason::MessageTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// Bytes of the texts of a column, as often as it names them: views may name one long text very often.
+fn text_bytes(array: &dyn Array) -> u64 {
+    fn all<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> u64 {
+        texts.flatten().map(|text| text.len() as u64).fold(0, u64::saturating_add)
+    }
+    match array.data_type() {
+        DataType::Utf8 => all(array.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => all(array.as_string::<i64>().iter()),
+        DataType::Utf8View => all(array.as_string_view().iter()),
+        _ => 0,
+    }
+}
+
+/// The literals of each row of a batch for which there is [`room`].
+pub(super) fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Literal>>> {
+    let (rows, columns) = (batch.num_rows(), batch.num_columns());
     let mut literals: Vec<Vec<Literal>> = (0..rows).map(|_| Vec::with_capacity(columns)).collect();
     for (i, column) in batch.columns().iter().enumerate() {
         let of = column_literals(column).map_err(|error| error.at(format!("parameters[{i}]")))?;
@@ -56,7 +83,7 @@ fn column_literals(array: &dyn Array) -> Result<Vec<Literal>> {
         DataType::Date32 | DataType::Date64 => DataType::Date32,
         DataType::Timestamp(TimeUnit::Nanosecond, _) => return nanoseconds(array),
         DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return texts(array),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return Ok(texts(array)),
         _ => return Err(mismatch(data_type)),
     };
     let array = &cast(array, &wide)?;
@@ -87,22 +114,13 @@ fn natives<T>(values: impl Iterator<Item = Option<T>>, literal: fn(T) -> Literal
     values.map(|value| value.map_or(Literal::Null, literal)).collect()
 }
 
-fn texts(array: &dyn Array) -> Result<Vec<Literal>> {
-    // Views may name one long text very often.
-    let bytes = match array.data_type() {
-        DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum(),
-        _ => 0,
-    };
-    if bytes > limits::FLIGHT_MESSAGE_BYTES {
-        let message = format!("parameters of {bytes} bytes; the limit is {}", limits::FLIGHT_MESSAGE_BYTES);
-        return Err(RequestError::new(ErrorReason::MessageTooLarge, message));
-    }
+fn texts(array: &dyn Array) -> Vec<Literal> {
     let text = |text: Option<&str>| text.map_or(Literal::Null, |text| Literal::Text(text.to_owned()));
-    Ok(match array.data_type() {
+    match array.data_type() {
         DataType::Utf8 => array.as_string::<i32>().iter().map(text).collect(),
         DataType::LargeUtf8 => array.as_string::<i64>().iter().map(text).collect(),
         _ => array.as_string_view().iter().map(text).collect(),
-    })
+    }
 }
 
 /// Times of which microseconds hold all.
@@ -178,5 +196,31 @@ mod tests {
         for column in refused {
             assert!(column_literals(&column).is_err(), "{:?}", column.data_type());
         }
+    }
+
+    /// A message may name the same bytes in many columns, and in many rows of views.
+    #[test]
+    fn what_parameters_take_is_known_before_they_are_copied() {
+        let batch = |columns: Vec<ArrayRef>| {
+            let names = (0..columns.len()).map(|i| format!("p{i}"));
+            RecordBatch::try_from_iter_with_nullable(
+                names.zip(columns).map(|(name, column)| (name, column, true)),
+            )
+            .unwrap()
+        };
+        let small = batch(vec![
+            Arc::new(LargeStringArray::from(vec![Some("abc"), None])),
+            Arc::new(StringViewArray::from(vec!["a text that is too long for a view", "b"])),
+            Arc::new(Int8Array::from(vec![Some(1), None])),
+        ]);
+        let counted = crate::flight::prepared::literal_bytes(&rows(&small).unwrap());
+        assert_eq!(room(&small, 7).unwrap(), 7 + counted);
+        let rest = limits::BOUND_BYTES - counted;
+        assert_eq!(room(&small, rest).unwrap(), limits::BOUND_BYTES);
+        assert_eq!(room(&small, rest + 1).unwrap_err().reason(), "MESSAGE_TOO_LARGE");
+        // One text of 1 MiB, in 100 columns that share it.
+        let text: ArrayRef = Arc::new(LargeStringArray::from(vec!["x".repeat(1 << 20)]));
+        let shared = batch(vec![text; 100]);
+        assert_eq!(room(&shared, 0).unwrap_err().reason(), "MESSAGE_TOO_LARGE");
     }
 }

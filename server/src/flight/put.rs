@@ -4,7 +4,6 @@ use arrow_flight::{
     FlightData, PutResult,
     sql::{Command, DoPutPreparedStatementResult, DoPutUpdateResult},
 };
-use basalt_proto::v1::ErrorReason;
 use prost::Message as _;
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
@@ -69,14 +68,9 @@ impl Flight {
             if !data.data_header.is_empty()
                 && let Some(batch) = reader.read(&data.data_header, data.data_body)?
             {
-                let rows = parameters::rows(&batch)?;
-                bytes += prepared::literal_bytes(&rows);
-                if bytes > limits::BOUND_BYTES {
-                    let message = format!("parameters of more than {} bytes", limits::BOUND_BYTES);
-                    return Err(RequestError::new(ErrorReason::MessageTooLarge, message));
-                }
+                bytes = parameters::room(&batch, bytes)?;
                 held.set(bytes)?;
-                bound.extend(rows);
+                bound.extend(parameters::rows(&batch)?);
             }
             message = next(&mut messages, late(call)?).await?;
         }
