@@ -3,6 +3,7 @@
 //! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
 
 mod decoded;
+mod foreign;
 mod secrets;
 mod tables;
 mod turns;
@@ -10,6 +11,7 @@ mod turns;
 use std::time::Duration;
 
 pub use decoded::*;
+pub use foreign::*;
 pub use secrets::*;
 pub use tables::*;
 pub use turns::*;
@@ -174,12 +176,6 @@ pub const PARAMETER_BYTES: u64 = 32;
 pub const PATTERN_BYTES: usize = 1 << 10;
 /// Numbers that one request for what the server can do may name.
 pub const SQL_INFOS: usize = 1 << 10;
-/// Rows of a batch that another program has made.
-pub const FOREIGN_BATCH_ROWS: usize = 1 << 24;
-/// Rows of such a batch whose types are changed at once.
-pub const FITTED_ROWS: usize = 1 << 16;
-/// Bytes of their texts, as often as a dictionary names them, unless they are of one row.
-pub const FITTED_TEXT_BYTES: usize = 16 << 20;
 
 /// Connections of clients of PostgreSQL open at once; further ones are told that there are too many.
 pub const POSTGRES_CONNECTIONS: usize = 256;

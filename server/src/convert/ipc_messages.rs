@@ -30,12 +30,19 @@ use crate::{limits, panics};
 pub(crate) struct MessageReader {
     schema: Option<SchemaRef>,
     dictionaries: HashMap<i64, ArrayRef>,
+    /// Bytes of the messages in which each of them came: its texts lie there.
+    kept: HashMap<i64, u64>,
 }
 
 impl MessageReader {
     /// The columns, once their message was read.
     pub(crate) fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
+    }
+
+    /// Bytes that dictionaries take until the stream ends.
+    pub(crate) fn held(&self) -> u64 {
+        self.kept.values().fold(0, |held, bytes| held.saturating_add(*bytes))
     }
 
     /// Reads a message; the answer is its rows, if it has any.
@@ -71,12 +78,24 @@ impl MessageReader {
                 let schema = self.schema.clone().ok_or_else(no_schema)?;
                 let batch = message.header_as_dictionary_batch().ok_or_else(headless)?;
                 check(&batch.data().ok_or_else(headless)?, &body, 1)?;
+                self.keep(batch.id(), batch.isDelta(), body.len() as u64)?;
                 read_dictionary(&body, batch, &schema, &mut self.dictionaries, &message.version())
                     .map_err(unread)?;
                 Ok(None)
             }
             other => Err(invalid(format!("a message of type {other:?}"))),
         }
+    }
+
+    /// Counts a dictionary that comes in so many bytes, in the place of the one before, or behind it.
+    fn keep(&mut self, id: i64, is_delta: bool, bytes: u64) -> Result<()> {
+        let kept = self.kept.entry(id).or_default();
+        *kept = if is_delta { kept.saturating_add(bytes) } else { bytes };
+        if self.held() > limits::FOREIGN_DICTIONARY_BYTES {
+            let most = limits::FOREIGN_DICTIONARY_BYTES >> 20;
+            return Err(invalid(format!("dictionaries of more than {most} MiB")));
+        }
+        Ok(())
     }
 }
 
@@ -242,6 +261,29 @@ mod tests {
         assert!(read(&messages[1..]).unwrap_err().to_string().contains("begin with a schema"));
         let twice = [messages[0].clone(), messages[0].clone()];
         assert!(read(&twice).unwrap_err().to_string().contains("a second schema"));
+    }
+
+    #[test]
+    fn dictionaries_are_counted_as_long_as_they_are_kept() {
+        let messages = messages(&batch());
+        let dictionary = messages.iter().find(|(header, _)| {
+            root_as_message(header).unwrap().header_type() == MessageHeader::DictionaryBatch
+        });
+        let (header, body) = dictionary.unwrap();
+        let mut reader = MessageReader::default();
+        assert!(reader.read(&messages[0].0, Bytes::new()).unwrap().is_none());
+        assert_eq!(reader.held(), 0);
+        // One that comes again takes the place of the other.
+        for _ in 0..3 {
+            assert!(reader.read(header, Bytes::from(body.clone())).unwrap().is_none());
+            assert_eq!(reader.held(), body.len() as u64);
+        }
+        // What lies behind it in its message is kept as well.
+        let most = usize::try_from(limits::FOREIGN_DICTIONARY_BYTES).unwrap();
+        let mut long = body.clone();
+        long.resize(most + 1, 0);
+        let error = reader.read(header, Bytes::from(long)).unwrap_err();
+        assert!(error.to_string().contains("dictionaries of more than 64 MiB"), "{error}");
     }
 
     /// What is made of them could be many times the message.

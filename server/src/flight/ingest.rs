@@ -10,6 +10,7 @@ use arrow_flight::{
 use basalt_core::{schema::Schema, table::Table};
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_storage::Deletes;
+use prost::bytes::Bytes;
 use tokio::runtime::Handle;
 use tonic::Streaming;
 
@@ -20,6 +21,7 @@ use crate::{
     convert::{self, MessageReader},
     coordinator::fresh,
     drafts::{Draft, New},
+    memory::{Consumer, Reservation},
     services::Write,
     status::{RequestError, Result},
     tables::Gone,
@@ -64,6 +66,8 @@ impl Mode {
 struct Incoming {
     messages: Streaming<FlightData>,
     reader: MessageReader,
+    /// For what the reader keeps.
+    held: Reservation,
 }
 
 impl Incoming {
@@ -76,10 +80,17 @@ impl Incoming {
                 continue;
             }
             let bytes = (data_header.len() + data_body.len()) as u64;
-            if let Some(batch) = self.reader.read(&data_header, data_body)? {
+            if let Some(batch) = self.read(&data_header, data_body)? {
                 return Ok(Some((batch, bytes)));
             }
         }
+    }
+
+    /// Reads a message, and counts what is kept of it.
+    fn read(&mut self, header: &[u8], body: Bytes) -> Result<Option<RecordBatch>> {
+        let read = self.reader.read(header, body)?;
+        self.held.set(self.reader.held())?;
+        Ok(read)
     }
 }
 
@@ -107,11 +118,12 @@ impl Flight {
         let name = ingest.table;
         call.may(Action::Write, Object::Table(&name))?;
         let stream = self.state.writes.open(call.connection().id())?;
-        let mut incoming = Incoming { messages, reader: MessageReader::default() };
+        let held = self.state.memory.reserve(Consumer::Writes).of(call.caller().account());
+        let mut incoming = Incoming { messages, reader: MessageReader::default(), held };
         let (header, body) = (first.data_header, first.data_body);
         let mut ahead = VecDeque::new();
         if !header.is_empty()
-            && let Some(batch) = incoming.reader.read(&header, body)?
+            && let Some(batch) = incoming.read(&header, body)?
         {
             ahead.push_back((batch, header.len() as u64));
         }

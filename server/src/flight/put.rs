@@ -65,12 +65,15 @@ impl Flight {
         let (mut reader, mut bound, mut message) = (MessageReader::default(), Vec::new(), Some(first));
         let (mut held, mut bytes) = (self.state.memory.reserve(Consumer::Requests), 0);
         while let Some(data) = message {
-            if !data.data_header.is_empty()
-                && let Some(batch) = reader.read(&data.data_header, data.data_body)?
-            {
-                bytes = parameters::room(&batch, bytes)?;
-                held.set(bytes)?;
-                bound.extend(parameters::rows(&batch)?);
+            if !data.data_header.is_empty() {
+                let batch = reader.read(&data.data_header, data.data_body)?;
+                if let Some(batch) = &batch {
+                    bytes = parameters::room(batch, bytes)?;
+                }
+                held.set(bytes + reader.held())?;
+                if let Some(batch) = &batch {
+                    bound.extend(parameters::rows(batch)?);
+                }
             }
             message = next(&mut messages, late(call)?).await?;
         }

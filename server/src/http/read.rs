@@ -167,7 +167,7 @@ impl Decoder {
             Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
             Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
             Kind::Csv(csv) => csv.held(),
-            Kind::Arrow(messages) => messages.unread.len() as u64,
+            Kind::Arrow(messages) => messages.unread.len() as u64 + messages.reader.held(),
             Kind::ParquetFooter(footer) => footer.bytes(),
             Kind::ParquetRows(_, bytes) => *bytes,
             Kind::Over => 0,
