@@ -19,7 +19,7 @@ use basalt_core::{
     decimals,
     error::{Error, ErrorKind, Result},
     fragment::check_calendar,
-    limits::MAX_COLUMNS,
+    limits::{MAX_COLUMNS, MAX_TEXT_BYTES},
     schema::{DataType, Field, Schema},
     value,
 };
@@ -42,12 +42,16 @@ impl BatchReader {
         }
         let (mut left, mut pieces) = (vec![batch.clone()], VecDeque::new());
         while let Some(batch) = left.pop() {
-            let rows = batch.num_rows();
-            let too_large = rows > limits::FITTED_ROWS || text_bytes(&batch) > limits::FITTED_TEXT_BYTES;
-            if rows > 1 && too_large {
+            let (rows, columns) = (batch.num_rows(), batch.num_columns());
+            let is_large = rows > limits::FITTED_ROWS || rows.saturating_mul(columns) > limits::FITTED_VALUES;
+            let is_long = !is_large && text_bytes(&batch) > limits::FITTED_TEXT_BYTES;
+            if rows > 1 && (is_large || is_long) {
                 let half = rows / 2;
                 left.push(batch.slice(half, rows - half));
                 left.push(batch.slice(0, half));
+            } else if is_long {
+                let most = limits::FITTED_TEXT_BYTES >> 20;
+                return Err(invalid(format!("a row with more than {most} MiB of texts")));
             } else if rows > 0 {
                 pieces.push_back(batch);
             }
@@ -123,27 +127,53 @@ fn texts_of(array: &dyn Array) -> usize {
             lengths.fold(0, usize::saturating_add)
         }
         Arrow::Dictionary(..) => {
-            named_texts(array).map_or(0, |texts| texts.into_iter().map(length).fold(0, usize::saturating_add))
+            let Some(dictionary) = array.as_any_dictionary_opt() else { return 0 };
+            let values = dictionary.values();
+            if values.is_empty() || length_at(values, 0).is_none() {
+                return 0;
+            }
+            let keys = dictionary.normalized_keys();
+            let named = keys.iter().enumerate().filter(|(row, _)| array.is_valid(*row));
+            named.filter_map(|(_, key)| length_at(values, *key)).fold(0, usize::saturating_add)
         }
         _ => 0,
+    }
+}
+
+/// Bytes of one of a dictionary's values; `None` where they are no texts.
+fn length_at(values: &ArrayRef, at: usize) -> Option<usize> {
+    Some(match values.data_type() {
+        Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View => text_at(values, at).len(),
+        Arrow::Binary => values.as_binary::<i32>().value(at).len(),
+        Arrow::LargeBinary => values.as_binary::<i64>().value(at).len(),
+        Arrow::BinaryView => values.as_binary_view().value(at).len(),
+        _ => return None,
+    })
+}
+
+/// One of the values of a dictionary of texts.
+fn text_at(values: &ArrayRef, at: usize) -> &str {
+    match values.data_type() {
+        Arrow::Utf8 => values.as_string::<i32>().value(at),
+        Arrow::LargeUtf8 => values.as_string::<i64>().value(at),
+        _ => values.as_string_view().value(at),
     }
 }
 
 /// The texts of a dictionary's rows; `None` where it has others than texts.
 fn named_texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
     let dictionary = array.as_any_dictionary_opt()?;
-    let values: Vec<Option<&str>> = match dictionary.values().data_type() {
-        Arrow::Utf8 => dictionary.values().as_string::<i32>().iter().collect(),
-        Arrow::LargeUtf8 => dictionary.values().as_string::<i64>().iter().collect(),
-        Arrow::Utf8View => dictionary.values().as_string_view().iter().collect(),
-        _ => return None,
-    };
+    let values = dictionary.values();
+    if !matches!(values.data_type(), Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View) {
+        return None;
+    }
     if values.is_empty() {
         return Some(vec![None; array.len()]);
     }
     let keys = dictionary.normalized_keys();
-    let text =
-        |(row, key): (usize, &usize)| if array.is_null(row) { None } else { values.get(*key).copied()? };
+    let text = |(row, key): (usize, &usize)| {
+        (array.is_valid(row) && values.is_valid(*key)).then(|| text_at(values, *key))
+    };
     Some(keys.iter().enumerate().map(text).collect())
 }
 
@@ -287,7 +317,13 @@ fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if let Arrow::Dictionary(..) = column.data_type() {
         let texts = named_texts(column).ok_or_else(|| mismatch(field, column.data_type()))?;
         let mut builder = StringBuilder::with_capacity(texts.len(), 0);
-        texts.into_iter().for_each(|text| builder.append_option(text));
+        for (row, text) in texts.into_iter().enumerate() {
+            if let Some(bytes) = text.map(str::len).filter(|bytes| *bytes > MAX_TEXT_BYTES) {
+                let limit = format!("a text of {bytes} bytes; the limit is {MAX_TEXT_BYTES}");
+                return Err(invalid(format!("column {:?}, row {row}: {limit}", field.name)));
+            }
+            builder.append_option(text);
+        }
         return Ok(Arc::new(builder.finish()));
     }
     if !is_kin(column.data_type(), &Arrow::Utf8) {
@@ -425,5 +461,47 @@ mod tests {
         let pieces = reader.pieces(&batch).unwrap();
         assert!(pieces.len() > 8, "{}", pieces.len());
         assert_eq!(pieces.iter().map(RecordBatch::num_rows).sum::<usize>(), 256);
+    }
+
+    /// One text of a message may stand in all columns of a row, and in all rows.
+    #[test]
+    fn a_row_has_no_more_texts_than_are_taken_at_once() {
+        let fields = |n: usize| -> Vec<Field> {
+            (0..n).map(|i| Field::new(format!("c{i}"), DataType::Utf8, true)).collect()
+        };
+        let batch = |columns: Vec<ArrayRef>| {
+            let columns = columns.into_iter().enumerate();
+            RecordBatch::try_from_iter(columns.map(|(i, column)| (format!("c{i}"), column))).unwrap()
+        };
+        let long = "x".repeat(MAX_TEXT_BYTES);
+        let dictionary: DictionaryArray<Int8Type> = [Some(long.as_str())].into_iter().collect();
+        let dictionary: ArrayRef = Arc::new(dictionary);
+        let pieces = |columns: Vec<ArrayRef>| {
+            let reader = BatchReader::new(&fields(columns.len()));
+            reader.pieces(&batch(columns)).map(|pieces| pieces.len())
+        };
+        assert_eq!(pieces(vec![Arc::clone(&dictionary); 16]).unwrap(), 1);
+        let error = pieces(vec![dictionary; 17]).unwrap_err().to_string();
+        assert!(error.contains("a row with more than 16 MiB of texts"), "{error}");
+        // The same of bytes.
+        let bytes = arrow_array::BinaryArray::from(vec![long.as_bytes()]);
+        let bytes: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), Arc::new(bytes)));
+        assert!(pieces(vec![bytes; 17]).is_err());
+        let longer = format!("{long}x");
+        let dictionary: DictionaryArray<Int8Type> = [Some(longer.as_str())].into_iter().collect();
+        let error = fitted(DataType::Utf8, Arc::new(dictionary)).unwrap_err().to_string();
+        assert!(error.contains("row 0: a text of 1048577 bytes"), "{error}");
+    }
+
+    /// Columns of nulls take no bytes of a message, those of the table do.
+    #[test]
+    fn pieces_have_few_values() {
+        let columns = (0..100).map(|i| (format!("c{i}"), Arc::new(NullArray::new(1 << 16)) as ArrayRef));
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
+        let fields: Vec<_> = (0..100).map(|i| Field::new(format!("c{i}"), DataType::Int64, true)).collect();
+        let pieces = BatchReader::new(&fields).pieces(&batch.unwrap()).unwrap();
+        assert!(pieces.iter().all(|piece| piece.num_rows() * 100 <= limits::FITTED_VALUES));
+        assert_eq!(pieces.iter().map(RecordBatch::num_rows).sum::<usize>(), 1 << 16);
     }
 }

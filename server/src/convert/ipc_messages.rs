@@ -163,6 +163,12 @@ fn check(batch: &IpcBatch<'_>, body: &Buffer, columns: usize) -> Result<()> {
         let most = limits::FOREIGN_BATCH_ROWS;
         return Err(invalid(format!("a batch of {} rows; the limit is {most}", batch.length())));
     };
+    if rows.saturating_mul(columns) > limits::FOREIGN_BATCH_VALUES {
+        let most = limits::FOREIGN_BATCH_VALUES;
+        return Err(invalid(format!(
+            "a batch of {rows} rows of {columns} columns; the limit is {most} values"
+        )));
+    }
     let nodes = batch.nodes().ok_or_else(wrong)?;
     if nodes.len() != columns {
         return Err(wrong());
@@ -284,6 +290,17 @@ mod tests {
         long.resize(most + 1, 0);
         let error = reader.read(header, Bytes::from(long)).unwrap_err();
         assert!(error.to_string().contains("dictionaries of more than 64 MiB"), "{error}");
+    }
+
+    #[test]
+    fn rows_of_nothing_are_not_any_number() {
+        let of = |rows: usize| {
+            let nulls = |i: usize| (format!("n{i}"), Arc::new(NullArray::new(rows)) as ArrayRef, true);
+            messages(&RecordBatch::try_from_iter_with_nullable((0..100).map(nulls)).unwrap())
+        };
+        assert_eq!(read(&of(1 << 20)).unwrap()[0].num_rows(), 1 << 20);
+        let error = read(&of(1 << 24)).unwrap_err().to_string();
+        assert!(error.contains("a batch of 16777216 rows of 100 columns"), "{error}");
     }
 
     /// What is made of them could be many times the message.

@@ -204,6 +204,9 @@ impl Write {
             let batch = self.fitted(batch)?;
             if self.writing.is_none() {
                 self.appender.push(&batch)?;
+                // Rows of nulls may be many in few bytes, and take as many as others here.
+                let held = self.held.bytes().max(self.appender.bytes() as u64);
+                self.held.set(held)?;
                 continue;
             }
             let (taken, full) = self.appender.fill(&batch, 0);
