@@ -165,7 +165,7 @@ impl Decoder {
     pub(crate) fn held(&self) -> u64 {
         match &self.kind {
             Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
-            Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
+            Kind::Lines(lines) => (lines.rest.len() + lines.waiting.len() + lines.pending) as u64,
             Kind::Csv(csv) => csv.held(),
             Kind::Arrow(messages) => messages.unread.len() as u64 + messages.reader.held(),
             Kind::ParquetFooter(footer) => footer.bytes(),
@@ -205,6 +205,11 @@ impl Decoder {
             return Ok(Some(batch));
         }
         match &mut self.kind {
+            Kind::Lines(lines) if !lines.waiting.is_empty() => {
+                let rows = &mut self.rows;
+                caught(|| lines.go_on(rows))?;
+                Ok(self.rows.pop_front())
+            }
             Kind::ParquetRows(reader, _) => {
                 let next = caught(|| reader.next().transpose().map_err(unread));
                 self.told(next)
@@ -268,7 +273,11 @@ impl Decoder {
     fn end(&mut self) -> Result<()> {
         self.look()?;
         match std::mem::replace(&mut self.kind, Kind::Over) {
-            Kind::Lines(mut lines) => lines.end(&mut self.rows),
+            Kind::Lines(mut lines) => {
+                let ended = lines.end(&mut self.rows);
+                self.kind = Kind::Lines(lines);
+                ended
+            }
             Kind::CsvHeader(header) => {
                 let end = header.len();
                 self.kind = Kind::CsvHeader(header);
@@ -351,12 +360,17 @@ fn batch_rows(columns: usize) -> usize {
     (limits::HTTP_BATCH_VALUES / columns.max(1)).clamp(1, limits::HTTP_BATCH_ROWS)
 }
 
-/// Lines of JSON, each an object.
+/// Lines of JSON, each an object. They are decoded when their rows are asked for: an empty object has as many values as any other.
 struct Lines {
     decoder: JsonDecoder,
     fields: Vec<Field>,
     /// Of the last line, what there is of it.
     rest: Vec<u8>,
+    /// Lines that are whole; the decoder has had so many of their bytes.
+    waiting: Vec<u8>,
+    decoded: usize,
+    /// Behind the lines that wait there are none.
+    is_ended: bool,
     /// Bytes that the decoder has.
     pending: usize,
     /// Rows before those that the decoder has.
@@ -372,69 +386,73 @@ impl Lines {
             .with_strict_mode(true)
             .with_batch_size(batch_rows(fields.len()));
         let decoder = builder.build_decoder().map_err(unread)?;
-        let (rest, depth) = (Vec::new(), Depth::new(&fields));
-        Ok(Self { decoder, fields, rest, pending: 0, before: 0, depth })
+        let (rest, waiting, depth) = (Vec::new(), Vec::new(), Depth::new(&fields));
+        let (decoded, pending, before) = (0, 0, 0);
+        Ok(Self { decoder, fields, rest, waiting, decoded, is_ended: false, pending, before, depth })
     }
 
     fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.depth.check(bytes)?;
         let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
             return keep(&mut self.rest, bytes);
         };
         let (whole, rest) = bytes.split_at(end + 1);
-        let before = std::mem::take(&mut self.rest);
-        self.lines(&before, rows)?;
-        self.lines(whole, rows)?;
+        self.waiting.extend_from_slice(&std::mem::take(&mut self.rest));
+        self.waiting.extend_from_slice(whole);
         keep(&mut self.rest, rest)?;
+        self.go_on(rows)
+    }
+
+    /// Decodes the lines that wait until there are rows, or none of them are left.
+    fn go_on(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        while self.decoded < self.waiting.len() {
+            let taken = self.decoder.decode(&self.waiting[self.decoded..]).map_err(unread)?;
+            self.pending += taken;
+            self.decoded += taken;
+            // It takes no more than a batch at once.
+            if self.decoded < self.waiting.len() {
+                if taken == 0 && self.decoder.is_empty() {
+                    return Err(invalid("the body is no JSON"));
+                }
+                if self.flush(rows)? {
+                    return Ok(());
+                }
+            }
+        }
+        (self.waiting, self.decoded) = (Vec::new(), 0);
         if self.decoder.has_partial_record() {
+            if self.is_ended {
+                return Err(invalid("the body ends within a line"));
+            }
             // An object may stand on many lines, but not on any number of them.
             return match self.pending > limits::HTTP_ROW_BYTES {
                 true => Err(too_large("a row", limits::HTTP_ROW_BYTES)),
                 false => Ok(()),
             };
         }
-        match self.pending >= limits::HTTP_PIECE_BYTES {
-            true => self.flush(rows),
-            false => Ok(()),
-        }
-    }
-
-    fn lines(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        self.depth.check(bytes)?;
-        while !bytes.is_empty() {
-            let taken = self.decoder.decode(bytes).map_err(unread)?;
-            self.pending += taken;
-            bytes = bytes.get(taken..).unwrap_or_default();
-            // It takes no more than a batch at once.
-            if !bytes.is_empty() {
-                if taken == 0 && self.decoder.is_empty() {
-                    return Err(invalid("the body is no JSON"));
-                }
-                self.flush(rows)?;
-            }
+        if self.is_ended || self.pending >= limits::HTTP_PIECE_BYTES {
+            self.flush(rows)?;
         }
         Ok(())
     }
 
-    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+    /// Makes rows of what the decoder has; whether there are any.
+    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<bool> {
         self.pending = 0;
-        if let Some(batch) = self.decoder.flush().map_err(unread)? {
-            let before = self.before;
-            let place = |row: usize| format!("row {}", before + row + 1);
-            rows.push_back(values(batch.columns(), &self.fields, place)?);
-            self.before += batch.num_rows();
-        }
-        Ok(())
+        let Some(batch) = self.decoder.flush().map_err(unread)? else { return Ok(false) };
+        let before = self.before;
+        let place = |row: usize| format!("row {}", before + row + 1);
+        rows.push_back(values(batch.columns(), &self.fields, place)?);
+        self.before += batch.num_rows();
+        Ok(true)
     }
 
     fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
         // The last line may have no end.
-        let last = std::mem::take(&mut self.rest);
-        self.lines(&last, rows)?;
-        self.lines(b"\n", rows)?;
-        if self.decoder.has_partial_record() {
-            return Err(invalid("the body ends within a line"));
-        }
-        self.flush(rows)
+        self.waiting.extend_from_slice(&std::mem::take(&mut self.rest));
+        self.waiting.push(b'\n');
+        self.is_ended = true;
+        self.go_on(rows)
     }
 }
 

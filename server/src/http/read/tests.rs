@@ -202,6 +202,23 @@ fn quotes_that_begin_no_value_are_text() {
 }
 
 #[test]
+fn lines_are_decoded_as_their_rows_are_asked_for() {
+    let body = "{\"t\":\"\"}\n".repeat(100_000);
+    let mut decoder = Decoder::new("application/jsonl", &table()).unwrap();
+    decoder.push(body.as_bytes()).unwrap();
+    assert_eq!((decoder.rows.len(), decoder.held()), (1, body.len() as u64));
+    decoder.finish().unwrap();
+    assert_eq!(decoder.rows.len(), 2);
+    let mut rows = 0;
+    while let Some(batch) = decoder.next().unwrap() {
+        assert!(batch.num_rows() <= limits::HTTP_BATCH_ROWS && decoder.rows.len() <= 2);
+        rows += batch.num_rows();
+    }
+    assert_eq!((rows, decoder.held()), (100_000, 0));
+    assert!(decoder.next().unwrap().is_none());
+}
+
+#[test]
 fn a_row_is_not_longer_than_rows_may_be() {
     let long = format!("{{\"t\":\"{}", "x".repeat(limits::HTTP_ROW_BYTES));
     assert_eq!(
