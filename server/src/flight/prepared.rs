@@ -43,8 +43,10 @@ struct Open {
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     pub(super) sql: Arc<str>,
-    /// A row of parameters for each time that it is to run; none were bound: it runs once.
+    /// A row of parameters for each time that it is to run.
     pub(super) bound: Arc<[Vec<Literal>]>,
+    /// Parameters were bound, of however many rows; otherwise it runs once.
+    pub(super) by_rows: bool,
 }
 
 impl Statement {
@@ -77,7 +79,7 @@ impl Prepared {
 
     /// Keeps a statement; the answer is its handle.
     pub(super) fn add(&self, sql: &str) -> Result<Bytes> {
-        let statement = Statement { sql: sql.into(), bound: Arc::default() };
+        let statement = Statement { sql: sql.into(), bound: Arc::default(), by_rows: false };
         let mut held = self.memory.reserve(Consumer::Requests);
         held.set(statement.bytes())?;
         let mut statements = self.statements();
@@ -102,12 +104,12 @@ impl Prepared {
     }
 
     /// Binds parameters to a statement, in the place of others; the answer is the statement with them, for whoever runs it at
-    /// once: others may bind theirs meanwhile.
-    pub(super) fn bind(&self, handle: &[u8], bound: Vec<Vec<Literal>>) -> Result<Statement> {
+    /// once: others may bind theirs meanwhile. What has columns and no rows is bound as well, `by_rows`.
+    pub(super) fn bind(&self, handle: &[u8], bound: Vec<Vec<Literal>>, by_rows: bool) -> Result<Statement> {
         let id = self.id(handle)?;
         let mut statements = self.statements();
         let open = statements.open.get_mut(&id).ok_or_else(unknown)?;
-        let statement = Statement { bound: bound.into(), ..open.statement.clone() };
+        let statement = Statement { bound: bound.into(), by_rows, ..open.statement.clone() };
         open.held.set(statement.bytes())?;
         open.statement = statement.clone();
         open.used = Instant::now();
@@ -153,7 +155,7 @@ mod tests {
     fn handles_are_those_of_the_connection() {
         let prepared = prepared(64 << 20);
         let handle = prepared.add("SELECT $1").unwrap();
-        prepared.bind(&handle, vec![vec![Literal::Int(1)]]).unwrap();
+        prepared.bind(&handle, vec![vec![Literal::Int(1)]], true).unwrap();
         let statement = prepared.get(&handle).unwrap();
         assert_eq!((&*statement.sql, statement.bound.len()), ("SELECT $1", 1));
         for made_up in ["", ".", "7.", "7.2", "8.1", "7.-1", "7.1.1", "seven.one", "\u{0}"] {
@@ -173,7 +175,7 @@ mod tests {
         let handle = prepared.add("INSERT INTO t VALUES ($1)").unwrap();
         let rows = |key: i64| vec![vec![Literal::Int(key)]];
         let (first, second) =
-            (prepared.bind(&handle, rows(1)).unwrap(), prepared.bind(&handle, rows(2)).unwrap());
+            (prepared.bind(&handle, rows(1), true).unwrap(), prepared.bind(&handle, rows(2), true).unwrap());
         assert_eq!((&*first.bound, &*second.bound), (&*rows(1), &*rows(2)));
         assert_eq!(&*prepared.get(&handle).unwrap().bound, &*rows(2));
     }
@@ -187,10 +189,10 @@ mod tests {
         let before = prepared.memory.used(Consumer::Requests);
         assert!(before >= limits::PREPARED_STATEMENTS as u64 * limits::PREPARED_BYTES, "{before}");
         let long = || vec![vec![Literal::Text("x".repeat(1 << 20))]];
-        prepared.bind(&handles[0], long()).unwrap();
+        prepared.bind(&handles[0], long(), true).unwrap();
         assert!(prepared.memory.used(Consumer::Requests) > before + (1 << 20));
         let many = (0..100).flat_map(|_| long()).collect();
-        assert_eq!(prepared.bind(&handles[0], many).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!(prepared.bind(&handles[0], many, true).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 
     #[tokio::test(start_paused = true)]

@@ -78,7 +78,9 @@ impl Flight {
             message = next(&mut messages, late(call)?).await?;
         }
         drop(held);
-        self.prepared.bind(handle, bound)
+        // Clients that have nothing to bind send no columns, those whose parameters have no rows send columns.
+        let by_rows = reader.schema().is_some_and(|schema| !schema.fields().is_empty());
+        self.prepared.bind(handle, bound, by_rows)
     }
 }
 

@@ -109,6 +109,7 @@ impl Flight {
         statement: &prepared::Statement,
     ) -> Result<u64> {
         match &*statement.bound {
+            [] if statement.by_rows => Ok(0),
             [] => self.count(call, &statement.sql, Vec::new(), None).await,
             [once] => self.count(call, &statement.sql, once.clone(), None).await,
             many => {

@@ -106,6 +106,22 @@ async fn prepared_statements_take_parameters() {
     assert!(rows(&mut flight, info).await.unwrap_err().contains("no such prepared statement"));
 }
 
+/// Parameters of no rows are no runs, which is another thing than no parameters.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_no_rows_of_parameters_nothing_is_inserted() {
+    let (mut flight, _) = start(1).await;
+    for (parameters, expected) in [(Some(0..0), 0), (None, 1), (Some(0..0), 0)] {
+        let mut prepared = flight.prepare("INSERT INTO t VALUES (7, 'x')".into(), None).await.unwrap();
+        if let Some(keys) = parameters {
+            prepared.set_parameters(batch(keys)).unwrap();
+        }
+        let info = prepared.execute().await.unwrap();
+        assert_eq!(number(&rows(&mut flight, info).await.unwrap()), expected);
+    }
+    let info = flight.execute("SELECT count(*) FROM t WHERE key = 7".into(), None).await.unwrap();
+    assert_eq!(number(&rows(&mut flight, info).await.unwrap()), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_are_of_the_types_that_parameters_make_them() {
     let (mut flight, _) = start(10).await;
