@@ -11,10 +11,12 @@ use std::{
 };
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_flight::sql::{CommandGetTables, client::FlightSqlServiceClient};
 use basalt_client::{Client, ClientOptions, Credentials, RetryPolicy, col};
 use basalt_server::{Allowance, Issued, Role};
 use serde_json::Value;
 use tempfile::TempDir;
+use tonic::transport::Channel;
 
 /// A server with keys and an audit log.
 struct Audited {
@@ -214,4 +216,19 @@ async fn statements_that_are_refused_are_audited_with_their_requests() {
     // What is not there is hidden from nobody.
     assert!(lines.iter().all(|(.., request)| request.as_deref() != Some("none")), "{lines:#?}");
     assert!(lines.iter().all(|(.., request)| request.is_some()), "{lines:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_list_leaves_out_is_no_refusal() {
+    let server = Audited::start();
+    let made = server.sql(&server.admin, "make", "CREATE TABLE hid (a BIGINT)");
+    assert!(made.starts_with("HTTP/1.1 200"), "{made}");
+    let address = format!("http://{}", server.clients);
+    let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
+    let mut flight = FlightSqlServiceClient::new(channel);
+    flight.set_token(server.writer.clone());
+    let info = flight.get_tables(CommandGetTables::default()).await.unwrap();
+    flight.do_get(info.endpoint[0].ticket.clone().unwrap()).await.map(drop).unwrap();
+    let lines = server.lines();
+    assert!(lines.iter().all(|(who, .., allowed, _)| who != "writer" || *allowed), "{lines:#?}");
 }
