@@ -29,8 +29,7 @@ pub(super) fn counted_schema() -> SchemaRef {
 }
 
 /// A count as an answer.
-fn counted(rows: u64) -> Result<RecordBatch> {
-    let rows = i64::try_from(rows).map_err(|_| RequestError::internal())?;
+fn counted(rows: i64) -> Result<RecordBatch> {
     let column = Arc::new(Int64Array::from(vec![rows]));
     RecordBatch::try_new(counted_schema(), vec![column]).map_err(unwritten)
 }
@@ -42,7 +41,7 @@ pub(super) enum Rows {
     /// Those of a statement that runs.
     Running(RowStream),
     /// How many rows a statement has written.
-    Counted(u64),
+    Counted(i64),
 }
 
 impl Rows {

@@ -136,7 +136,10 @@ impl Flight {
                 let wrong = || RequestError::protocol("the ticket is none of this server");
                 let sql = std::str::from_utf8(&ticket.statement_handle).map_err(|_| wrong())?;
                 match sql.strip_prefix(COUNT) {
-                    Some(rows) => Ok(Rows::Counted(rows.parse().map_err(|_| wrong())?)),
+                    Some(rows) => {
+                        let rows = rows.parse::<i64>().ok().filter(|rows| *rows >= 0);
+                        Ok(Rows::Counted(rows.ok_or_else(wrong)?))
+                    }
                     None => Ok(Rows::Running(self.run(call, sql, Vec::new(), None).await?)),
                 }
             }

@@ -32,7 +32,7 @@ impl Options {
         }
         for name in known {
             let header = format!("basalt-{}", name.replace('_', "-"));
-            if let Some(value) = headers.get(&header) {
+            for value in headers.get_all(&header) {
                 let value = std::str::from_utf8(value.as_bytes())
                     .map_err(|_| wrong(format!("the header {header} is not UTF-8")))?;
                 options.push(((*name).to_owned(), value.to_owned()));
@@ -126,6 +126,7 @@ mod tests {
             ("/v1/sql?deadline=1", &[][..]),
             ("/v1/sql?deadline_ms=1&deadline_ms=1", &[]),
             ("/v1/sql?deadline_ms=1", &[("basalt-deadline-ms", "1")]),
+            ("/v1/sql", &[("basalt-deadline-ms", "1"), ("basalt-deadline-ms", "2")]),
             ("/v1/sql?parameters=%ff", &[]),
         ] {
             assert_eq!(read(uri, headers).unwrap_err().reason(), "PROTOCOL", "{uri}");

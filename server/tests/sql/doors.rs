@@ -155,6 +155,8 @@ async fn made_up_tickets_are_refused() {
         (any("type.googleapis.com/arrow.flight.protocol.sql.CommandGetTables"), "PROTOCOL"),
         (any("type.googleapis.com/anything"), "INVALID_QUERY"),
         (ticket(&[0xff]), "PROTOCOL"),
+        (ticket(b"\x0018446744073709551615"), "PROTOCOL"),
+        (ticket(b"\x00-1"), "PROTOCOL"),
         (ticket(b"SELECT * FROM nowhere"), "TABLE_NOT_FOUND"),
         (vec![b'x'; 1 << 20], "MESSAGE_TOO_LARGE"),
     ] {
