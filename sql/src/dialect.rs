@@ -80,6 +80,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     let tables = calls::table_names(statement);
     let mut rewrite = Rewrite { tables, fault: None, doubled: 0, is_stored: false };
     weight::check(statement)?;
+    called::name_within(statement);
     within::qualify(statement)?;
     arrows::as_calls(statement)?;
     let _ = statement.visit(&mut rewrite);

@@ -1,12 +1,16 @@
 //! Functions that give rows of one column, and are called as that is: `SELECT g FROM generate_series(1, 3) AS g`, as PostgreSQL
-//! has it. Columns that have the name are meant before, so it is looked for only when the planner has found none.
+//! has it. Columns that have the name are meant before, so it is looked for only when the planner has found none; but for those
+//! of queries around, which are meant behind it.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::{
     parser::Statement,
     sqlparser::{
-        ast::{Expr, Ident, Select, TableAlias, TableAliasColumnDef, TableFactor, VisitMut as _, VisitorMut},
+        ast::{
+            self, Expr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
+            TableFactor, VisitMut as _, VisitorMut,
+        },
         tokenizer::Location,
     },
 };
@@ -15,6 +19,9 @@ use super::exprs::bare;
 
 /// Functions of one column.
 const SERIES: [&str; 2] = ["generate_series", "range"];
+/// What their columns are called without a name, and that of UNNEST.
+const OF_SERIES: &[&str] = &["generate_series", "range", "value"];
+const OF_LISTS: &[&str] = &["unnest"];
 
 /// Names the column of such a function as the function is called, where a name stands that no column has; whether there was one.
 pub(crate) fn resolve(statement: &mut Statement, place: Location) -> bool {
@@ -92,6 +99,159 @@ fn names(table: &mut TableFactor, name: &Ident) -> bool {
     }
     alias.columns = vec![TableAliasColumnDef { name: alias.name.clone(), data_type: None }];
     true
+}
+
+/// Names the columns of such functions in queries within others, which have no other tables: the planner would find a column of
+/// that name in a query around.
+pub(super) fn name_within(statement: &mut ast::Statement) {
+    let changes = matches!(statement, ast::Statement::Update(_) | ast::Statement::Delete(_));
+    let _ = statement.visit(&mut Inner { around: usize::from(changes) });
+}
+
+struct Inner {
+    /// Selects around, and the statement, where it is of rows that its queries see.
+    around: usize,
+}
+
+impl VisitorMut for Inner {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if self.around > 0
+            && let SetExpr::Select(select) = &mut *query.body
+        {
+            name_all(select, query.order_by.as_mut());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if self.around > 0 {
+            name_all(select, None);
+        }
+        self.around += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+        self.around -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The alias of such a function whose column has no name yet, and what the column is called then.
+fn unnamed(table: &TableFactor) -> Option<(&TableAlias, &'static [&'static str])> {
+    let (alias, own) = match table {
+        TableFactor::Table { name, alias: Some(alias), args: Some(_), .. } => {
+            bare(name).filter(|name| SERIES.contains(&name.as_str()))?;
+            (alias, OF_SERIES)
+        }
+        TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } if array_exprs.len() == 1 => {
+            (alias, OF_LISTS)
+        }
+        _ => return None,
+    };
+    alias.columns.is_empty().then_some((alias, own))
+}
+
+/// Names the columns of a select whose tables are such functions all, where they stand in it by the name of their function.
+fn name_all(select: &mut Select, mut order_by: Option<&mut ast::OrderBy>) {
+    let mut found = Vec::new();
+    for table in &select.from {
+        for table in std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)) {
+            match unnamed(table) {
+                Some((alias, own)) => found.push((alias.clone(), own)),
+                None => return,
+            }
+        }
+    }
+    let named = found.into_iter().map(|(alias, own)| {
+        // An item of the list that is called so may be what the query is grouped or ordered by.
+        let is_item = select.projection.iter().any(|item| match item {
+            SelectItem::ExprWithAlias { alias: item, expr } => {
+                is_called(&alias, item) && !matches!(expr, Expr::Identifier(name) if is_called(&alias, name))
+            }
+            _ => false,
+        });
+        Stands { alias, own, is_item, selects: 0, tables: 0, by_name: false, otherwise: false }
+    });
+    let mut named: Vec<Stands> = named.collect();
+    for stands in &mut named {
+        let _ = select.visit(stands);
+        if let Some(order_by) = &mut order_by {
+            let _ = order_by.visit(stands);
+        }
+    }
+    for name in named.iter().filter(|stands| stands.by_name && !stands.otherwise) {
+        for table in &mut select.from {
+            let joined = table.joins.iter_mut().map(|join| &mut join.relation);
+            for table in std::iter::once(&mut table.relation).chain(joined) {
+                names(table, &name.alias.name);
+            }
+        }
+    }
+}
+
+/// Where the column of a function stands in a select and those within it, but for the arguments of its tables, which see none.
+struct Stands {
+    alias: TableAlias,
+    /// What the column is called without a name.
+    own: &'static [&'static str],
+    /// An item of the select's list has the name.
+    is_item: bool,
+    /// Selects around.
+    selects: usize,
+    /// Tables of the select around.
+    tables: usize,
+    by_name: bool,
+    /// It stands there as it is called without a name.
+    otherwise: bool,
+}
+
+impl VisitorMut for Stands {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+        self.selects += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+        self.selects -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, _: &mut TableFactor) -> ControlFlow<()> {
+        self.tables += usize::from(self.selects == 1 || self.tables > 0);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, _: &mut TableFactor) -> ControlFlow<()> {
+        self.tables -= usize::from(self.tables > 0);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.tables > 0 {
+            return ControlFlow::Continue(());
+        }
+        let own = self.own;
+        let is_own = |name: &Ident| own.iter().any(|own| name.value.eq_ignore_ascii_case(own));
+        match expr {
+            Expr::Identifier(name) if is_called(&self.alias, name) => self.by_name = true,
+            Expr::Identifier(name) if self.is_item && is_own(name) => self.otherwise = true,
+            Expr::CompoundIdentifier(parts) => {
+                if let [table, column, ..] = parts.as_slice()
+                    && is_called(&self.alias, table)
+                    && is_own(column)
+                {
+                    self.otherwise = true;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 fn is_called(alias: &TableAlias, name: &Ident) -> bool {
