@@ -1,6 +1,8 @@
 //! UNNEST of a list WITH ORDINALITY: a query of its values and their numbers.
 
-use datafusion::sql::sqlparser::ast::{Ident, SelectItem, TableAlias, TableFactor};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, TableAlias, TableFactor, visit_expressions};
 
 use super::exprs::parsed;
 use crate::{
@@ -32,6 +34,12 @@ pub(super) fn numbered(factor: &mut TableFactor, doubled: &mut usize) -> Result<
         return Err(Error::invalid("UNNEST WITH ORDINALITY has two columns"));
     }
     columns.iter_mut().zip(given).for_each(|(column, given)| *column = given);
+    // Columns are of tables before it. Without any it stands in every join, as a LATERAL one does not.
+    let lateral = visit_expressions(list, |expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break();
     let values = ["unnest($1)", "unnest(range(1, len($1) + 1))"];
     let items = values.into_iter().zip(columns).map(|(value, alias)| {
         let expr = parsed(value, std::slice::from_ref(list), &mut 0)?;
@@ -41,6 +49,6 @@ pub(super) fn numbered(factor: &mut TableFactor, doubled: &mut usize) -> Result<
     let mut subquery = template("SELECT 1")?;
     select(&mut subquery)?.projection = items;
     let alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
-    *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    *factor = TableFactor::Derived { lateral, subquery, alias, sample: None };
     Ok(())
 }
