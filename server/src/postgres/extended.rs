@@ -67,9 +67,19 @@ impl Prepared {
         let described = || {
             let description = self.description.get()?;
             let taken = || Some(postgres_type(&description.parameters.get(at)?.to_arrow()).oid);
-            self.text_of(at).map(types::told).or_else(taken)
+            match self.text_of(at) {
+                Some(TextOf::List(_)) if self.is_of_oids(at) => Some(types::OIDS),
+                text => text.map(types::told).or_else(taken),
+            }
         };
         self.named(at).or_else(described)
+    }
+
+    /// Whether a parameter is cast to a list of numbers of types, as asyncpg does where it asks what types of lists are: any other list
+    /// of numbers it would ask for first.
+    fn is_of_oids(&self, at: usize) -> bool {
+        let cast = format!("${}::oid[]", at + 1);
+        self.part.as_ref().is_some_and(|part| part.sql.contains(&cast))
     }
 
     /// What the text of a parameter says, where the statement was asked for it.

@@ -17,6 +17,8 @@ pub(super) const INT2: u32 = 21;
 pub(super) const INT4: u32 = 23;
 pub(super) const TEXT: u32 = 25;
 const OID: u32 = 26;
+/// Numbers of types and tables as a list.
+pub(super) const OIDS: u32 = 1028;
 pub(super) const FLOAT4: u32 = 700;
 pub(super) const FLOAT8: u32 = 701;
 /// A text that may be of any type.
@@ -35,7 +37,7 @@ const UUID: u32 = 2950;
 const UUIDS: u32 = 2951;
 const BYTEAS: u32 = 1001;
 /// Arrays, and what they are of.
-const ARRAYS: [(u32, u32); 14] = [
+const ARRAYS: [(u32, u32); 15] = [
     (1000, BOOL),
     (1005, INT2),
     (1007, INT4),
@@ -48,6 +50,7 @@ const ARRAYS: [(u32, u32); 14] = [
     (1182, DATE),
     (1115, TIMESTAMP),
     (1185, TIMESTAMPTZ),
+    (OIDS, OID),
     (1231, NUMERIC),
     (UUIDS, UUID),
 ];

@@ -35,7 +35,7 @@ enum Gives {
 }
 
 /// Functions that give the same for all statements.
-const FUNCTIONS: [(&str, Gives); 63] = [
+const FUNCTIONS: [(&str, Gives); 65] = [
     ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_schema", Gives::Text(SCHEMA)),
     ("current_database", Gives::Text(DATABASE)),
@@ -50,6 +50,7 @@ const FUNCTIONS: [(&str, Gives); 63] = [
     ("pg_char_to_encoding", Gives::Int(6)),
     ("pg_backend_pid", Gives::Int(0)),
     ("pg_my_temp_schema", Gives::Int(0)),
+    ("pg_stat_get_numscans", Gives::Int(0)),
     ("txid_current", Gives::Int(1)),
     ("pg_is_other_temp_schema", Gives::No),
     ("pg_is_in_recovery", Gives::No),
@@ -98,6 +99,7 @@ const FUNCTIONS: [(&str, Gives); 63] = [
     ("quote_literal", Gives::Made),
     ("quote_nullable", Gives::Made),
     ("current_setting", Gives::Made),
+    ("set_config", Gives::Made),
     ("to_regtype", Gives::NoInt),
 ];
 
@@ -205,6 +207,17 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
             let literal = |text: Option<&str>| text.map_or_else(|| "NULL".to_owned(), given::quoted);
             strings(args, 0)?.iter().map(|text| Some(literal(text))).collect()
         }
+        // As if it were set: these change no answer. Others are set by SET.
+        "set_config" => {
+            let (names, values) = (strings(args, 0)?, strings(args, 1)?);
+            let set = |(name, value): (Option<&str>, _)| match name {
+                Some(name) if setting(name).is_none() => Err(crate::error::Error::invalid(format!(
+                    "set_config takes no setting {name:?}: SET does"
+                ))),
+                _ => Ok(value),
+            };
+            names.iter().zip(values.iter()).map(set).collect::<std::result::Result<_, _>>()?
+        }
         _ => {
             // A second argument says whether a setting may be missing.
             let may_miss = match args.args.get(1) {
@@ -250,7 +263,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Settings as they are at first: what a connection has set, its door tells by SHOW.
-pub(super) const SETTINGS: [(&str, &str); 15] = [
+pub(super) const SETTINGS: [(&str, &str); 16] = [
     ("search_path", "\"$user\", public"),
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
@@ -266,6 +279,7 @@ pub(super) const SETTINGS: [(&str, &str); 15] = [
     ("default_tablespace", ""),
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
+    ("jit", "off"),
 ];
 
 fn setting(name: &str) -> Option<String> {

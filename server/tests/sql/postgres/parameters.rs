@@ -137,6 +137,7 @@ async fn lists_and_intervals_are_told_as_such() {
         ("SELECT i FROM e WHERE i = ANY($1::int[])", &["{1}"], "[1007]", "1"),
         ("SELECT i FROM e WHERE f = ANY($1) OR d = ANY($1)", &["{2.5}"], "[1022]", "1"),
         ("SELECT x FROM unnest($1::int[]) AS u(x)", &["{7}"], "[1007]", "7"),
+        ("SELECT typname FROM pg_type WHERE oid = ANY($1::oid[])", &["{23}"], "[1028]", "int4"),
         ("SELECT (moment + $1)::date FROM e", &["1 day"], "[1186]", "2024-01-02"),
         ("SELECT (moment - $1::interval)::date FROM e", &["1 day"], "[1186]", "2023-12-31"),
         ("SELECT (moment + INTERVAL '1 day' * $1)::date FROM e", &["2"], "[20]", "2024-01-03"),
@@ -162,4 +163,23 @@ async fn lists_and_intervals_are_told_as_such() {
     let arrays = "SELECT a.typname, a.typelem, a.typcategory FROM pg_type t JOIN pg_type a ON a.oid = t.typarray \
                   WHERE t.typname = 'int4'";
     assert_eq!(client.query(arrays).await[1], "D _int4|23|A");
+    // What asyncpg asks first: SET of what changes nothing, and what types are, by its recursive query.
+    let off = "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new";
+    assert_eq!(client.query(off).await[1], "D off|off");
+    let fields = "t.oid, t.typname, (CASE WHEN t.typtype = 'd' THEN (WITH RECURSIVE b(oid, depth) AS (SELECT \
+        t2.typbasetype AS oid, 0 AS depth FROM pg_type t2 WHERE t2.oid = t.oid UNION ALL SELECT t2.typbasetype, b.depth + 1 \
+        FROM pg_type t2, b WHERE b.oid = t2.oid AND t2.typbasetype != 0) SELECT oid FROM b ORDER BY depth DESC LIMIT 1) \
+        ELSE NULL END) AS basetype, t.typelem";
+    let types = format!(
+        "WITH RECURSIVE tree(oid, name, basetype, elemtype, depth) AS (SELECT ti.*, 0 FROM (SELECT {fields} FROM \
+         pg_catalog.pg_type AS t) AS ti WHERE ti.oid = any($1::oid[]) UNION ALL SELECT ti.*, tt.depth + 1 FROM (SELECT \
+         {fields} FROM pg_catalog.pg_type AS t) ti, tree tt WHERE ti.oid = tt.elemtype OR (tt.basetype IS NOT NULL AND \
+         ti.oid = tt.basetype)) SELECT name, basetype::regtype::text, depth::text FROM tree ORDER BY depth DESC"
+    );
+    let one: Vec<u8> = [1_i32, 0, 26, 1, 1, 4, 1007].iter().flat_map(|int| int.to_be_bytes()).collect();
+    client.parse("", &types, &[]).await;
+    client.bind("", "", 1, &[Some(one.as_slice())]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await[2..4], ["D int4|NULL|1", "D _int4|NULL|0"]);
 }

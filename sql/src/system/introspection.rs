@@ -1,0 +1,64 @@
+//! What asyncpg asks for the types of lists before it sends one: lists of numbers of types, and, of types that are domains, what they
+//! are of in the end, by a recursive query that sees columns around it. The planner has none, and there are no domains.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, ArrayElemTypeDef, BinaryOperator, CaseWhen, DataType, Expr, Value, VisitMut as _, VisitorMut,
+};
+
+use super::rewrite::{expr, words};
+
+/// Puts both into the planner's words.
+pub(super) fn rewrite(statement: &mut ast::Statement) {
+    let _ = statement.visit(&mut Introspection);
+}
+
+struct Introspection;
+
+impl VisitorMut for Introspection {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, whole: &mut Expr) -> ControlFlow<()> {
+        match whole {
+            Expr::Case { operand: None, conditions, .. } => {
+                if let [CaseWhen { condition, result }] = conditions.as_slice()
+                    && is_of_domains(condition)
+                    && is_base(result)
+                    && let Some(none) = expr("CAST(NULL AS BIGINT)")
+                {
+                    *whole = none;
+                }
+            }
+            Expr::Cast { data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(of, _)), .. } => {
+                if let DataType::Custom(name, _) = &**of
+                    && words(name).is_some_and(|words| words == ["oid"])
+                {
+                    **of = DataType::BigInt(None);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// `t.typtype = 'd'`.
+fn is_of_domains(condition: &Expr) -> bool {
+    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return false };
+    let (Expr::CompoundIdentifier(parts), Expr::Value(value)) = (&**left, &**right) else { return false };
+    parts.last().is_some_and(|part| part.value == "typtype")
+        && matches!(&value.value, Value::SingleQuotedString(text) if text == "d")
+}
+
+/// Whether it is a recursive query over what domains are of, a column that `pg_type` alone has.
+fn is_base(result: &Expr) -> bool {
+    match result {
+        Expr::Nested(inner) => is_base(inner),
+        Expr::Subquery(query) => {
+            query.with.as_ref().is_some_and(|with| with.recursive)
+                && query.to_string().contains("typbasetype")
+        }
+        _ => false,
+    }
+}
