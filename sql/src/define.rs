@@ -131,6 +131,11 @@ pub(crate) fn alterations(alter: &ast::AlterTable) -> Result<(Vec<Alteration>, V
                 changes.extend(optimized.map(|(column, optimize)| Alteration::Optimize(column, optimize)));
                 continue;
             }
+            AlterTableOperation::RenameTable { .. } => {
+                return Err(Error::unsupported(
+                    "ALTER TABLE ... RENAME TO (CREATE TABLE new AS SELECT * FROM t, then DROP TABLE t)",
+                ));
+            }
             other => return Err(Error::unsupported(format!("ALTER TABLE ... {other}"))),
         };
         changes.push(change);
@@ -225,6 +230,11 @@ pub(crate) fn column(column: &ColumnDef) -> Result<Field> {
                     option.option
                 )));
             }
+            ColumnOption::Default(value) => {
+                return Err(Error::unsupported(format!(
+                    "DEFAULT {value} of column {name:?} (INSERT gives every value)"
+                )));
+            }
             other => return Err(Error::unsupported(format!("{other} of column {name:?}"))),
         }
     }
@@ -290,6 +300,11 @@ pub(crate) fn logical(data_type: &ast::DataType) -> Result<Logical> {
         // A length is taken and not enforced, as DuckDB does: nothing of a text is cut off, or padded.
         "TEXT" | "STRING" | "VARCHAR" | "CHARACTER VARYING" | "CHAR VARYING" | "CHAR" | "CHARACTER"
         | "BPCHAR" | "NVARCHAR" | "UTF8" => Logical::Utf8,
+        "SERIAL" | "BIGSERIAL" | "SMALLSERIAL" => {
+            let message =
+                format!("a column of type {text} (no numbers are made: BIGINT holds those of INSERT)");
+            return Err(Error::unsupported(message));
+        }
         _ => return Err(Error::unsupported(format!("a column of type {text}"))),
     })
 }

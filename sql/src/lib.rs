@@ -69,6 +69,7 @@ mod names;
 mod nan;
 mod nearest;
 mod nested;
+mod no_statement;
 mod of_texts;
 mod once_per_key;
 mod operators;

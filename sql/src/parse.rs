@@ -34,6 +34,7 @@ use crate::{
     headings::Headings,
     limits,
     literal_rows::LiteralRows,
+    no_statement::no_statement,
     script,
     syntax::{OF_NAMED_TARGETS, OF_NESTED_JOINS, SYNTAX, Syntax, names_target},
     system,
@@ -261,12 +262,12 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
                 // These make, change and show things of many kinds.
                 let of_kinds = matches!(first, "ALTER" | "CREATE" | "DROP" | "SHOW");
                 let kind = words.next().filter(|_| of_kinds);
-                Err(refused(&kind.map_or_else(|| first.to_owned(), |kind| format!("{first} {kind}"))))
+                Err(no_statement(&kind.map_or_else(|| first.to_owned(), |kind| format!("{first} {kind}"))))
             }
         },
-        Statement::CreateExternalTable(_) => Err(refused("CREATE EXTERNAL TABLE")),
-        Statement::CopyTo(_) => Err(refused("COPY")),
-        Statement::Reset(_) => Err(refused("RESET")),
+        Statement::CreateExternalTable(_) => Err(no_statement("CREATE EXTERNAL TABLE")),
+        Statement::CopyTo(_) => Err(no_statement("COPY")),
+        Statement::Reset(_) => Err(no_statement("RESET")),
     }
 }
 
@@ -354,13 +355,6 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
     Ok(())
-}
-
-fn refused(what: &str) -> Error {
-    Error::invalid(format!(
-        "there is no statement {what}; there are SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, SUMMARIZE, SET, INSERT, UPDATE, DELETE, \
-         TRUNCATE, COPY, CANCEL QUERY, ALTER TABLE, and CREATE and DROP of tables and views"
-    ))
 }
 
 /// Takes the clauses `FOR VERSION AS OF n` out of a text, of which the parser's dialect knows nothing.
