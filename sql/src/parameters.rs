@@ -24,8 +24,8 @@ use crate::{
     plan::unplanned,
 };
 
-/// Functions that choose among values of one type.
-const CHOICES: [&str; 6] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull"];
+/// Functions that choose among values of one type, and lists.
+const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
 
 /// Functions of any number, whose first argument is first one of floats, as PostgreSQL has it.
 const OF_NUMBERS: [&str; 7] = ["abs", "ceil", "floor", "round", "sign", "signum", "trunc"];

@@ -54,6 +54,9 @@ async fn arithmetic_and_functions_of_numbers_take_floats() {
         ("SELECT f * $1, i * $1 FROM e", &["1.5"], "[701]", "3.75|1.5"),
         ("SELECT i FROM e WHERE i = $1 OR f = $1", &["2.5"], "[701]", "1"),
         ("SELECT born - $1 FROM e", &["2023-12-31"], "[1082]", "1"),
+        // What lists have beside it.
+        ("SELECT [$1, f][1] FROM e", &["1.5"], "[701]", "1.5"),
+        ("SELECT [born, $1][2] FROM e", &["2023-12-31"], "[1082]", "2023-12-31"),
     ] {
         let expected = (format!("t {types}"), format!("D {rows}"));
         assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
