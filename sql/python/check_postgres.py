@@ -274,6 +274,10 @@ async def check_asyncpg(server, reference):
     assert await connection.fetchval("SELECT count(*) FROM airlines WHERE carrier <> ALL($1)", ["UA", "AA"]) == 14
     rows = await connection.fetch("SELECT x FROM unnest($1::int[]) AS u(x) ORDER BY x LIMIT $2", [3, 1, 2], 2)
     assert [row["x"] for row in rows] == [1, 2], rows
+    of_year = await connection.fetchval("SELECT count(*) FROM flights WHERE year = ANY($1)", [2012, 2013])
+    assert of_year == await connection.fetchval("SELECT count(*) FROM flights"), of_year
+    days = [dt.date(2013, 1, 1), None]
+    assert await connection.fetchval("SELECT DATE '2013-01-01' = ANY($1::date[])", days)
     later = "SELECT TIMESTAMP '2024-01-01 00:00:00' + $1"
     assert plain(await connection.fetchval(later, dt.timedelta(days=1, hours=2))) == dt.datetime(2024, 1, 2, 2)
     assert await connection.fetchval("SELECT CASE WHEN $1 THEN 1 ELSE $2 END", False, 7) == 7

@@ -297,6 +297,10 @@ pub(crate) async fn resolve(
             session.register_udf(Arc::new(function))?;
         }
     }
+    if request.sql.to_lowercase().contains("pg_get_viewdef") {
+        let definitions = system::definitions(known, views, &*request.catalog);
+        session.register_udf(Arc::new(definitions))?;
+    }
     if let Some(client) = request.catalog.client() {
         for function in system::functions_of_client(&client, &request.sql) {
             session.register_udf(Arc::new(function))?;

@@ -559,6 +559,15 @@ async fn the_server_tells_what_it_has() {
         WHERE table_name IN (SELECT viewname FROM pg_views) ORDER BY 1, ordinal_position";
     assert_eq!(rows(views).await, ["v|more|bigint", "w|more|bigint", "w|column_name|text"]);
     assert_eq!(rows("SELECT relkind FROM pg_class WHERE oid = 'v'::regclass").await, ["v"]);
+    let text = rows("SELECT definition FROM pg_views WHERE viewname = 'v'").await;
+    assert!(text[0].contains("key + 1"), "{text:?}");
+    assert_eq!(rows("SELECT pg_get_viewdef('v'::regclass, true)").await, text);
+    assert_eq!(rows("SELECT pg_get_viewdef('t'::regclass)").await, ["NULL"]);
+    let shown = "SELECT relname, pg_catalog.array_remove(pg_catalog.array_remove(c.reloptions,'check_option=local'),\
+        'check_option=cascaded') AS reloptions, CASE WHEN 'check_option=local' = ANY (c.reloptions) THEN 'LOCAL'::text \
+        WHEN 'check_option=cascaded' = ANY (c.reloptions) THEN 'CASCADED'::text ELSE NULL END AS checkoption \
+        FROM pg_catalog.pg_class c WHERE c.oid = 'v'::regclass";
+    assert_eq!(rows(shown).await, ["v|NULL|NULL"]);
     assert_eq!(rows("SELECT count(*) FROM pg_index").await, ["0"]);
     assert_eq!(rows("SELECT max(key) FROM public.t").await, ["999"]);
     assert_eq!(rows("SELECT c.relname FROM pg_class c JOIN t ON c.relname = 't' AND t.key = 1").await, ["t"]);

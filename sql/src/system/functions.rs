@@ -1,6 +1,6 @@
 //! Functions that PostgreSQL's clients call to learn what the server is and has.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::{
     Array as _, ArrayRef, BooleanArray, Int64Array, StringArray, cast::AsArray as _, types::Int64Type,
@@ -68,6 +68,7 @@ const FUNCTIONS: [(&str, Gives); 65] = [
     ("pg_get_expr", Gives::NoText),
     ("pg_get_constraintdef", Gives::NoText),
     ("pg_get_indexdef", Gives::NoText),
+    // Of statements that name it there is another: see [`of_views`].
     ("pg_get_viewdef", Gives::NoText),
     ("pg_get_ruledef", Gives::NoText),
     ("pg_get_triggerdef", Gives::NoText),
@@ -115,6 +116,11 @@ pub(crate) fn of_names(numbers: Arc<Numbers>) -> Vec<ScalarUDF> {
             ScalarUDF::new_from_impl(Named { naming, numbers: Arc::clone(&numbers), signature: any() })
         })
         .to_vec()
+}
+
+/// The texts of views by their numbers.
+pub(crate) fn of_views(texts: BTreeMap<i64, Arc<str>>) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Definitions { texts, signature: any() })
 }
 
 fn any() -> Signature {
@@ -348,5 +354,31 @@ impl ScalarUDFImpl for Named {
             }
         };
         Ok(ColumnarValue::Array(array))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Definitions {
+    texts: BTreeMap<i64, Arc<str>>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Definitions {
+    fn name(&self) -> &str {
+        "pg_get_viewdef"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let text = |number: Option<i64>| self.texts.get(&number?).map(|text| &**text);
+        let texts: StringArray = integers(&args, 0)?.iter().map(text).collect();
+        Ok(ColumnarValue::Array(Arc::new(texts)))
     }
 }

@@ -1,10 +1,12 @@
 //! What asyncpg asks for the types of lists before it sends one: lists of numbers of types, and, of types that are domains, what they
-//! are of in the end, by a recursive query that sees columns around it. The planner has none, and there are no domains.
+//! are of in the end, by a recursive query that sees columns around it. The planner has none, and there are no domains. And what
+//! psql's `\sv` asks of the options of views, which are a list that there never is.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, ArrayElemTypeDef, BinaryOperator, CaseWhen, DataType, Expr, Value, VisitMut as _, VisitorMut,
+    self, ArrayElemTypeDef, BinaryOperator, CaseWhen, DataType, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Value, VisitMut as _, VisitorMut,
 };
 
 use super::rewrite::{expr, words};
@@ -37,10 +39,42 @@ impl VisitorMut for Introspection {
                     **of = DataType::BigInt(None);
                 }
             }
+            Expr::Function(_) => {
+                if is_options(whole)
+                    && let Some(none) = expr("CAST(NULL AS TEXT)")
+                {
+                    *whole = none;
+                }
+            }
+            Expr::AnyOp { left, right, .. } if is_check(left) && is_options(right) => {
+                if let Some(none) = expr("CAST(NULL AS BOOLEAN)") {
+                    *whole = none;
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `c.reloptions`, also without some of them.
+fn is_options(of: &Expr) -> bool {
+    match of {
+        Expr::Nested(inner) => is_options(inner),
+        Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|part| part.value == "reloptions"),
+        Expr::Function(function) => {
+            let FunctionArguments::List(list) = &function.args else { return false };
+            words(&function.name).is_some_and(|words| words == ["pg_catalog", "array_remove"])
+                && matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) if is_options(first))
+        }
+        _ => false,
+    }
+}
+
+/// What a view checks of rows that are inserted into it.
+fn is_check(option: &Expr) -> bool {
+    matches!(option, Expr::Value(value)
+        if matches!(&value.value, Value::SingleQuotedString(text) if text.starts_with("check_option=")))
 }
 
 /// `t.typtype = 'd'`.

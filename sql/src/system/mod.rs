@@ -29,6 +29,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 pub use client::Client;
 pub(crate) use client::functions_of_client;
+use functions::of_views;
 pub(crate) use functions::{all as functions, of_names};
 pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
@@ -37,7 +38,7 @@ use tables::Virtual;
 pub use types::{PostgresType, postgres_type};
 
 use crate::{
-    catalog::Table,
+    catalog::{Catalog, Table},
     command::Description,
     engine::{Request, Shared},
     error::Result,
@@ -204,6 +205,14 @@ pub(crate) async fn providers(
 /// Functions that know the tables.
 pub(crate) fn functions_of(known: &[String]) -> Vec<ScalarUDF> {
     of_names(Arc::new(Numbers::new(known)))
+}
+
+/// `pg_get_viewdef`, which gives of views the texts that `pg_views` shows whoever asks.
+pub(crate) fn definitions(known: &[String], views: &Views, catalog: &dyn Catalog) -> ScalarUDF {
+    let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
+    let numbers = Numbers::new(&all);
+    let texts = views::shown(views, known, catalog).into_iter();
+    of_views(texts.filter_map(|(name, sql)| Some((*numbers.by_name.get(&name)?, sql?))).collect())
 }
 
 #[cfg(test)]
