@@ -222,7 +222,8 @@ impl Error {
                 "name the authority that signed its certificate with `--ca FILE`"
             }
             Self::Connection { message, .. } if message.contains("certificate") => {
-                "is it the server that you mean? its certificate says otherwise"
+                "is it the server that you mean? its certificate says otherwise; a server reached by another name needs a \
+                 certificate for it: basalt secure FOLDER --renew --host NAME"
             }
             Self::Connection { message, .. } if message.contains("frame with invalid size") => {
                 "is this the port for gRPC (--listen), or that of HTTP or of PostgreSQL?"
