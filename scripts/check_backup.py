@@ -395,6 +395,8 @@ def main():
 
     # The store has gone on from that version by itself: the same versions are others there.
     backup("backup", other("one"), backups, fails="is another")
+    for inside in (other("one"), f"{other('one')}/backups", str(other("one")).rsplit("/", 1)[0]):
+        backup("backup", other("one"), inside, fails="is in the store, or holds it")
 
     if local:
         # As after an hour: the log begins with a checkpoint.

@@ -269,6 +269,17 @@ def place(address):
     return Bucket(address) if address.startswith("s3://") else Folder(address)
 
 
+def overlap(one, other):
+    """Whether two places are one, or one lies in the other."""
+    if isinstance(one, Bucket) != isinstance(other, Bucket):
+        return False
+    if isinstance(one, Bucket):
+        parts = [[part for part in place.url[len("s3://") :].split("/") if part] for place in (one, other)]
+    else:
+        parts = [pathlib.Path(os.path.realpath(place.root)).parts for place in (one, other)]
+    return all(a == b for a, b in zip(*parts))
+
+
 def read(store, path):
     with store.open(path) as file:
         return file.read()
@@ -701,6 +712,8 @@ def utc(at=None):
 
 def backup(options):
     store, where = place(options.store), place(options.backups)
+    if overlap(store, where):
+        raise Failure(f"{where.url} is in the store, or holds it: a backup belongs elsewhere, best on another disk")
     with where.lock():
         for last in (False, False, True):
             catalog = Catalog(store)
