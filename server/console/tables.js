@@ -65,7 +65,7 @@ async function fill(list) {
       meter([{ value: Number(table.bytes), kind: "held", title: bytes(table.bytes) }], most, bytes(table.bytes)),
       table.version,
     ]
-    : [h("span", {}, table.name, problem({ reason: "damaged", message: table.problem })), null, null, null, null, "", null]);
+    : [h("span", {}, table.name, problem({ reason: "not served", message: table.problem })), "–", "–", "–", "–", "", "–"]);
   const all = found.reduce((sum, table) => sum + Number(table.bytes ?? 0), 0);
   refill(list,
     h("p", {}, `${plural(found.length, "table")}, ${bytes(all)} held`),

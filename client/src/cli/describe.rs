@@ -18,7 +18,7 @@ const VALUE_WIDTH: usize = 24;
 
 /// The list of tables, and below it those that cannot be read.
 pub fn tables(tables: &[Table], damaged: &[DamagedTable]) -> String {
-    let damaged = damaged.iter().map(|table| format!("damaged: {}: {}\n", table.name, table.message));
+    let damaged = damaged.iter().map(|table| format!("not served: {}: {}\n", table.name, table.message));
     let damaged: String = damaged.collect();
     if tables.is_empty() && !damaged.is_empty() {
         return damaged;
@@ -347,7 +347,7 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
             "  table     rows  columns     held  version\n  flights  1,000        2  2.20 kB        3\n";
         assert_eq!(tables(&[table()], &[]), expected);
         let damaged = DamagedTable { name: "t".to_owned(), message: "a file is gone".to_owned() };
-        let line = "damaged: t: a file is gone\n";
+        let line = "not served: t: a file is gone\n";
         assert_eq!(tables(&[table()], std::slice::from_ref(&damaged)), format!("{expected}{line}"));
         assert_eq!(tables(&[], &[damaged]), line);
     }
