@@ -170,7 +170,14 @@ fn said(error: &object_store::Error) -> String {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
         if let Some(code) = now.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return io::Error::from_raw_os_error(code).to_string();
+            let error = io::Error::from_raw_os_error(code);
+            // Whoever hears it has a disk of his own, which is another one.
+            return match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    format!("the server's store has no space left ({error})")
+                }
+                _ => error.to_string(),
+            };
         }
         cause = now.source();
     }
@@ -210,14 +217,28 @@ mod tests {
             source: object_store::Error::Generic { store: "S3", source },
         };
         for (error, told) in [
-            (failed(Box::new(full())), format!("7.json: {}", full())),
+            (failed(Box::new(full())), format!("7.json: the server's store has no space left ({})", full())),
+            (
+                failed(Box::new(io::Error::from_raw_os_error(122))),
+                format!(
+                    "7.json: the server's store has no space left ({})",
+                    io::Error::from_raw_os_error(122)
+                ),
+            ),
+            (
+                failed(Box::new(io::Error::from_raw_os_error(5))),
+                format!("7.json: {}", io::Error::from_raw_os_error(5)),
+            ),
             (
                 failed("GET http://10.0.0.1/srv/lake".into()),
                 "7.json: the store failed; the server's log says more".to_owned(),
             ),
             (
                 StorageError::unknown(path(), failed(Box::new(full()))),
-                format!("whether 7.json was written is not known: 7.json: {}", full()),
+                format!(
+                    "whether 7.json was written is not known: 7.json: the server's store has no space left ({})",
+                    full()
+                ),
             ),
             (
                 StorageError::Address { url: "/srv/lake".into(), why: "see /srv/lake/x".into() },
