@@ -217,6 +217,15 @@ mod tests {
         is("GET /console/", 200, "</html>\n").await;
         is("GET /console/nothing", 404, "the console is at /console/\n").await;
         is("POST /metrics", 405, "no such method here\n").await;
+        is("GET /v1/sql", 405, "").await;
+        let told = ask(address, "GET /v1/sql").await;
+        let reason = r#"{"error":{"reason":"PROTOCOL","message":"GET is not taken here; POST is""#;
+        assert!(told.contains(reason) && told.contains("application/json"), "{told}");
+        let told = ask(address, "GET /v1/nothing").await;
+        assert!(
+            told.starts_with("HTTP/1.1 404 ") && told.contains(r#"{"error":{"reason":"PROTOCOL""#),
+            "{told}"
+        );
         is("GET /readyz", 200, "\r\n\r\nready\n").await;
         is("GET /metrics", 200, "# EOF\n").await;
         let told = ask(address, "GET /metrics").await;

@@ -8,7 +8,7 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State as Shared},
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
@@ -19,7 +19,13 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Counts, answer::Held, console, error::refuse, fetch, load, sender};
+use super::{
+    Counts,
+    answer::Held,
+    console,
+    error::{refuse, told},
+    fetch, load, sender,
+};
 use crate::{
     access::{Action, Caller, Object, ROUTES, Route},
     call::{Arrival, tell_refused},
@@ -40,14 +46,43 @@ pub(super) fn router(state: Arc<State>) -> Router {
     for route in ROUTES {
         router = router.route(route.path, handler(route));
     }
-    let known = "/console/; /metrics, /healthz or /readyz; /v1/sql, /v1/tables\n";
-    router
-        .fallback(async move |uri: Uri| match uri.path() {
-            "/console" => console::root().await.into_response(),
-            _ => (StatusCode::NOT_FOUND, known).into_response(),
-        })
-        .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "no such method here\n"))
-        .with_state(state)
+    router.fallback(nowhere).method_not_allowed_fallback(other_method).with_state(state)
+}
+
+/// The paths that there are.
+const KNOWN: &str = "/console/; /metrics, /healthz or /readyz; /v1/sql, /v1/tables";
+
+/// A path that is none.
+async fn nowhere(uri: Uri) -> Response {
+    match uri.path() {
+        "/console" => console::root().await.into_response(),
+        path if is_of_api(path) => {
+            let message = format!("there is no such path; there are {KNOWN}");
+            told(StatusCode::NOT_FOUND, &RequestError::protocol(message))
+        }
+        _ => (StatusCode::NOT_FOUND, format!("{KNOWN}\n")).into_response(),
+    }
+}
+
+/// A path with another method than its own.
+async fn other_method(method: Method, uri: Uri) -> Response {
+    let path = uri.path();
+    if !is_of_api(path) {
+        return (StatusCode::METHOD_NOT_ALLOWED, "no such method here\n").into_response();
+    }
+    let taken = ["GET", "POST"].into_iter().filter(|verb| Route::find(verb, path).is_some());
+    let taken = match taken.collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        [verb] => format!("; {verb} is"),
+        verbs => format!("; {} are", verbs.join(" and ")),
+    };
+    let message = format!("{method} is not taken here{taken}");
+    told(StatusCode::METHOD_NOT_ALLOWED, &RequestError::protocol(message))
+}
+
+/// Whether the errors of a path are JSON.
+fn is_of_api(path: &str) -> bool {
+    path == "/v1" || path.starts_with("/v1/")
 }
 
 fn handler(route: &Route) -> MethodRouter<Arc<State>> {
