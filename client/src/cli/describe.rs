@@ -16,12 +16,16 @@ use crate::{
 /// Characters of a smallest or largest value that are shown.
 const VALUE_WIDTH: usize = 24;
 
-/// The list of tables, and below it those that cannot be read.
-pub fn tables(tables: &[Table], damaged: &[DamagedTable]) -> String {
+/// The list of tables, and below it those that cannot be read; of a key, which may not see all of them nor make any, where
+/// there is one.
+pub fn tables(tables: &[Table], damaged: &[DamagedTable], of_key: bool) -> String {
     let damaged = damaged.iter().map(|table| format!("not served: {}: {}\n", table.name, table.message));
     let damaged: String = damaged.collect();
     if tables.is_empty() && !damaged.is_empty() {
         return damaged;
+    }
+    if tables.is_empty() && of_key {
+        return "no tables that this key may read\n".to_owned();
     }
     if tables.is_empty() {
         return "no tables yet: `basalt load TABLE FILE` makes one\n".to_owned();
@@ -342,14 +346,15 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
 
     #[test]
     fn lists_of_tables() {
-        assert_eq!(tables(&[], &[]), "no tables yet: `basalt load TABLE FILE` makes one\n");
+        assert_eq!(tables(&[], &[], true), "no tables that this key may read\n");
+        assert_eq!(tables(&[], &[], false), "no tables yet: `basalt load TABLE FILE` makes one\n");
         let expected =
             "  table     rows  columns     held  version\n  flights  1,000        2  2.20 kB        3\n";
-        assert_eq!(tables(&[table()], &[]), expected);
+        assert_eq!(tables(&[table()], &[], true), expected);
         let damaged = DamagedTable { name: "t".to_owned(), message: "a file is gone".to_owned() };
         let line = "not served: t: a file is gone\n";
-        assert_eq!(tables(&[table()], std::slice::from_ref(&damaged)), format!("{expected}{line}"));
-        assert_eq!(tables(&[], &[damaged]), line);
+        assert_eq!(tables(&[table()], std::slice::from_ref(&damaged), false), format!("{expected}{line}"));
+        assert_eq!(tables(&[], &[damaged], true), line);
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn refused(error: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> b
 /// A client command.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Load CSV, Parquet or Arrow files into a table, all rows or none
+    /// Load CSV, JSON, Parquet or Arrow files into a table, all rows or none
     Load(LoadArgs),
     /// A shell for SQL, or statements from a file or the standard input
     Sql(ShellArgs),

@@ -15,7 +15,7 @@ pub(super) async fn all(client: &Client) -> Result<String, CliError> {
     if tables.is_empty() && damaged.is_empty() && !views.is_empty() {
         return Ok(views);
     }
-    Ok(describe::tables(&tables, &damaged) + &views)
+    Ok(describe::tables(&tables, &damaged, client.header().is_some()) + &views)
 }
 
 /// The names of the views, of which there are none where the server has no SQL.
