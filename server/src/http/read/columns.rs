@@ -146,6 +146,16 @@ fn of_csv(start: &Start, nulls: &[String]) -> Result<ArrowSchema> {
         Err(_) => Err(invalid("the first line is not UTF-8")),
     };
     let names = record.fields().map(name).collect::<Result<Vec<_>>>()?;
+    // A file of another delimiter would be one column of texts. In quotes a name is what was meant.
+    let quoted = bytes.trim_ascii_start().starts_with(b"\"");
+    if let [name] = names.as_slice()
+        && name.contains([';', '\t', '|'])
+        && !quoted
+    {
+        return Err(invalid(format!(
+            "the first line has one name, {name:?}: commas separate here; `basalt load` takes other delimiters"
+        )));
+    }
     let mut guesses = vec![Guess::new(true); names.len()];
     while splitter.next(&mut record).map_err(told)? {
         let cells = record.fields().zip(record.kinds());
@@ -309,6 +319,7 @@ mod tests {
         check("text/csv", "a\n1\n2x", true, "a utf8");
         check("text/csv", "a\n1\n2x", false, "a int64");
         check("text/csv", "a,b\n\"1\n2\",3\n", true, "a utf8, b int64");
+        check("text/csv", "\"a;b\"\n1\n", true, "a;b int64");
         check("text/csv", "a\n99999999999999999999\n", true, "a decimal(38,0)");
     }
 
@@ -330,6 +341,10 @@ mod tests {
         };
         assert!(wrong("text/csv", "\n\n").contains("empty body"));
         assert!(wrong("text/csv", "a,a\n1,2\n").contains('a'));
+        for header in ["id;name", "id\tname", "id|name"] {
+            let told = wrong("text/csv", &format!("{header}\n1;2\n"));
+            assert!(told.contains("commas separate here"), "{header:?}: {told}");
+        }
         assert!(wrong("application/x-ndjson", "").contains("without rows"));
         assert!(wrong("application/x-ndjson", "[{\"a\": 1}]").contains("lines that are objects"));
         assert!(wrong("application/vnd.apache.parquet", "PAR1").contains("cannot be read"));
