@@ -64,7 +64,10 @@ impl Credentials {
     pub fn key_file(self, path: impl AsRef<Path>) -> Result<Self> {
         let text = read(path.as_ref())?;
         let text = String::from_utf8(text).map_err(|e| named(path.as_ref(), &e))?;
-        self.key(&text)
+        match text.trim() {
+            key if !key.is_empty() && !key.contains(char::is_whitespace) => self.key(key),
+            _ => Err(named(path.as_ref(), &"it holds no key: a key is one line `basalt_...`")),
+        }
     }
 
     /// The authorities, certificates in PEM, that may have signed the server's certificate; the system's do not count then.
@@ -135,6 +138,15 @@ mod tests {
             assert_eq!(is_local(host), may, "{host}");
         }
         assert!(Credentials::new().key("a\nb").is_err());
+        let file = std::env::temp_dir().join(format!("basalt-no-key-{}", std::process::id()));
+        for none in ["", "\n", "basalt_a\nbasalt_b\n", "[[key]]\nname = \"a\"\n"] {
+            fs::write(&file, none).unwrap();
+            let told = Credentials::new().key_file(&file).unwrap_err().to_string();
+            assert!(told.contains("it holds no key"), "{none:?}: {told}");
+        }
+        fs::write(&file, "basalt_secret\n").unwrap();
+        assert!(Credentials::new().key_file(&file).is_ok());
+        fs::remove_file(&file).unwrap();
         let missing = Credentials::new().ca_file("/nowhere/ca.pem").unwrap_err().to_string();
         assert!(missing.contains("/nowhere/ca.pem"), "{missing}");
     }

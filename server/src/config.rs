@@ -3,8 +3,13 @@
 mod flags;
 mod secure;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use basalt_core::similar::hint;
 use serde::{Deserialize, Serialize};
 
 pub use flags::Flags;
@@ -52,11 +57,14 @@ impl From<Distribute> for basalt_sql::distributed::Distribution {
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where to listen.
+    #[serde(deserialize_with = "units::listen")]
     pub listen: SocketAddr,
     /// Where HTTP is served: metrics and probes (`/metrics`, `/healthz`, `/readyz`), statements and tables (`/v1/sql`,
     /// `/v1/tables`); `None`: nowhere.
+    #[serde(deserialize_with = "units::optional_listen")]
     pub metrics_listen: Option<SocketAddr>,
     /// Where clients of PostgreSQL are served, by a build with the feature `sql`; `None`: nowhere.
+    #[serde(deserialize_with = "units::optional_listen")]
     pub postgres: Option<SocketAddr>,
     /// Which log lines are written: a level, or more in the syntax of `tracing`'s `EnvFilter`.
     pub log: String,
@@ -140,6 +148,7 @@ pub struct Config {
     #[serde(deserialize_with = "units::duration")]
     pub shutdown_grace: Duration,
     /// Where to listen for the other nodes of a cluster; `None`: the server is alone.
+    #[serde(deserialize_with = "units::optional_listen")]
     pub peer_listen: Option<SocketAddr>,
     /// This node's name, `host:port`, by which the others reach `peer_listen` and place fragments; `None`: the
     /// address of `peer_listen`.
@@ -215,9 +224,11 @@ impl Config {
         if let Some(path) = &flags.config {
             builder = builder.add_source(config::File::from(path.as_path()).format(config::FileFormat::Toml));
         }
+        let file = flags.config.clone();
         let flags = config::Config::try_from(flags).map_err(wrong)?;
-        let config: Self =
-            builder.add_source(flags).build().and_then(config::Config::try_deserialize).map_err(wrong)?;
+        let read = builder.add_source(flags).build().map_err(wrong)?;
+        // Flags are of their types already: what is none of its key stands in the file.
+        let config: Self = read.try_deserialize().map_err(|error| in_file(file.as_deref(), &error))?;
         config.check()?;
         Ok(config)
     }
@@ -242,6 +253,9 @@ impl Config {
         }
         if self.store.is_empty() {
             return refuse("store", "it is a directory, an address, or \"memory:\"");
+        }
+        if Path::new(&self.store).is_file() {
+            return refuse("store", &format!("{}: it is a file, not a folder", self.store));
         }
         if self.cache.is_some() && self.store == "memory:" {
             return refuse("cache", "it is for the tables of a store, not for memory:");
@@ -317,6 +331,24 @@ impl Config {
     }
 }
 
+/// What is wrong with a file's keys and values; of a key that is none the one that may be meant.
+fn in_file(file: Option<&Path>, error: &config::ConfigError) -> Error {
+    let mut message = error.to_string();
+    if message.starts_with("unknown field ") {
+        let mut names = message.split('`').skip(1).step_by(2);
+        if let Some(name) = names.next() {
+            let meant = hint(name, names);
+            if !meant.is_empty() {
+                message = format!("unknown key {name:?}{meant}");
+            }
+        }
+    }
+    match file {
+        Some(file) => Error::Config(format!("{}: {message}", file.display())),
+        None => Error::Config(message),
+    }
+}
+
 /// What comes before a name of which every address is a node.
 pub(crate) const DNS: &str = "dns:";
 
@@ -334,7 +366,7 @@ pub(crate) fn check_node(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, path::Path};
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -418,6 +450,10 @@ mod tests {
             ("cache_size = \"1000\"", "cache_size"),
             ("commit_delay = \"1m\"", "commit_delay"),
             ("listen = \"here\"", "listen"),
+            ("listen = \"localhost:7700\"", "such as 127.0.0.1:7700"),
+            ("postgres = \"5432\"", "such as 127.0.0.1:7700"),
+            ("slow_query = \"abc\"", "\"abc\" is no time such as"),
+            ("slow_qery = \"5s\"", "basalt.toml: unknown key \"slow_qery\"; did you mean \"slow_query\"?"),
             ("replication = 0", "replication"),
             ("peers = [\"a:1\"]", "peer_listen"),
             ("peer_listen = \"0.0.0.0:7701\"", "advertise"),
@@ -429,6 +465,10 @@ mod tests {
             let error = load(text, Flags::default()).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let flags = Flags { store: Some(file.path().display().to_string()), ..Flags::default() };
+        let told = Config::load(&flags).unwrap_err().to_string();
+        assert!(told.contains("it is a file, not a folder"), "{told}");
         let missing = Flags { config: Some("no/such/file.toml".into()), ..Flags::default() };
         assert!(Config::load(&missing).is_err());
     }

@@ -159,6 +159,16 @@ fn doors(listeners: impl Into<Listeners>) -> Doors {
     Doors { clients: boxed(clients), peers, metrics, postgres }
 }
 
+/// Why a door does not open, with the key that says where it is; the error names the address.
+pub fn unopened(key: &str, error: &io::Error) -> Error {
+    let what = match error.kind() {
+        io::ErrorKind::AddrInUse => "; it is taken by another program: choose another port",
+        io::ErrorKind::AddrNotAvailable => "; it is an address of this machine, or 0.0.0.0 for all of them",
+        _ => "",
+    };
+    Error::Start(format!("{key}: {error}{what}"))
+}
+
 /// [`run`] in an environment. `started` is told what is shared by all services.
 async fn run_in(
     environment: Arc<dyn Environment>,
@@ -168,13 +178,16 @@ async fn run_in(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     if let (None, Some(address)) = (&doors.peers, config.peer_listen) {
-        doors.peers = Some(environment.listen(address).await?);
+        let opened = environment.listen(address).await;
+        doors.peers = Some(opened.map_err(|error| unopened("peer_listen", &error))?);
     }
     if let (None, Some(address)) = (&doors.metrics, config.metrics_listen) {
-        doors.metrics = Some(environment.listen(address).await?);
+        let opened = environment.listen(address).await;
+        doors.metrics = Some(opened.map_err(|error| unopened("metrics_listen", &error))?);
     }
     if let (None, Some(address)) = (&doors.postgres, config.postgres) {
-        doors.postgres = Some(environment.listen(address).await?);
+        let opened = environment.listen(address).await;
+        doors.postgres = Some(opened.map_err(|error| unopened("postgres", &error))?);
     }
     for (key, door) in [
         ("listen", Some(&doors.clients)),
@@ -214,4 +227,20 @@ async fn run_in(
     tables.close().await;
     traces.close(&*environment).await;
     served
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_told_with_its_key() {
+        let told =
+            |kind: io::ErrorKind| unopened("postgres", &io::Error::new(kind, "127.0.0.1:1: x")).to_string();
+        assert!(
+            told(io::ErrorKind::AddrInUse)
+                .starts_with("postgres: 127.0.0.1:1: x; it is taken by another program")
+        );
+        assert_eq!(told(io::ErrorKind::PermissionDenied), "postgres: 127.0.0.1:1: x");
+    }
 }

@@ -148,7 +148,10 @@ async fn serve(flags: &Flags) -> Result<(), Error> {
     basalt_server::start_logging(&config)?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let busy = |error| Error::Start(format!("{}: {error}", config.listen));
+    let busy = |error: std::io::Error| {
+        let named = std::io::Error::new(error.kind(), format!("{}: {error}", config.listen));
+        basalt_server::unopened("listen", &named)
+    };
     let listener = TcpListener::bind(config.listen).await.map_err(busy)?;
     let stop = async move {
         tokio::select! {

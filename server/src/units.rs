@@ -1,6 +1,6 @@
 //! Sizes and durations as people write them: `4GiB`, `70%`, `30s`.
 
-use std::{fmt, path::Path, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, path::Path, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -115,7 +115,26 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 
 /// Reads a duration from a text such as "30s", for serde.
 pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    humantime::parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text)
+        .map_err(|_| D::Error::custom(format!("{text:?} is no time such as \"500ms\", \"5s\" or \"10m\"")))
+}
+
+/// Reads where to listen.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is not an IP address and a port, such as 127.0.0.1:7700"))
+}
+
+/// The same, for serde.
+pub(crate) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    address(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// The same of what may be missing.
+pub(crate) fn optional_listen<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    listen(deserializer).map(Some)
 }
 
 /// Reads bytes from a text such as "10GiB", for serde.

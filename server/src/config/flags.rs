@@ -16,19 +16,19 @@ pub struct Flags {
     pub config: Option<PathBuf>,
 
     /// Where to listen [default: 127.0.0.1:7700]
-    #[arg(long, env = "BASALT_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "BASALT_LISTEN", value_name = "ADDRESS", value_parser = units::address)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
 
     /// Where to serve HTTP: metrics and probes (/metrics, /healthz, /readyz), statements and tables (/v1/sql,
     /// /v1/tables) [default: nowhere]
-    #[arg(long, env = "BASALT_METRICS_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "BASALT_METRICS_LISTEN", value_name = "ADDRESS", value_parser = units::address)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_listen: Option<SocketAddr>,
 
     /// Where to serve clients of PostgreSQL, such as psql, psycopg and JDBC; in a build with the feature sql [default:
     /// nowhere]
-    #[arg(long, env = "BASALT_POSTGRES", value_name = "ADDRESS")]
+    #[arg(long, env = "BASALT_POSTGRES", value_name = "ADDRESS", value_parser = units::address)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub postgres: Option<SocketAddr>,
 
@@ -208,7 +208,7 @@ pub struct Flags {
     pub shutdown_grace: Option<Duration>,
 
     /// Where to listen for the other nodes of a cluster [default: nowhere, the server is alone]
-    #[arg(long, env = "BASALT_PEER_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "BASALT_PEER_LISTEN", value_name = "ADDRESS", value_parser = units::address)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_listen: Option<SocketAddr>,
 
