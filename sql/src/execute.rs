@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    common::DataFusionError,
+    common::{DataFusionError, JoinType},
     execution::{SendableRecordBatchStream, SessionState},
     logical_expr::LogicalPlan,
     physical_plan::{
@@ -52,11 +52,11 @@ pub(crate) async fn execute(
             let mut session = if gathers { unfused(session) } else { session.clone() };
             session.config_mut().options_mut().optimizer.prefer_hash_join = false;
             let plan = physical(&session, logical).await?;
-            // DataFusion's joins of sorted rows fail at some conditions beside those of their keys, and compare floats otherwise
-            // than they are sorted: of NaN they make a panic.
+            // DataFusion's joins of sorted rows fail at some conditions beside those of their keys, and semi-joins panic at NaN
+            // where the keys of one batch go on in the next.
             if has(&plan, &|plan| {
                 plan.downcast_ref::<SortMergeJoinExec>()
-                    .is_some_and(|join| join.filter().is_some() || is_by_floats(join))
+                    .is_some_and(|join| join.filter().is_some() || looks_for_floats(join))
             }) {
                 return Err(error);
             }
@@ -81,9 +81,12 @@ fn begun(session: &SessionState, plan: Arc<dyn ExecutionPlan>) -> Result<Sendabl
     Ok(told(catalog(session), &plan, rows))
 }
 
-fn is_by_floats(join: &SortMergeJoinExec) -> bool {
+/// Whether it is a semi-join or an anti-join by floats.
+fn looks_for_floats(join: &SortMergeJoinExec) -> bool {
+    use JoinType::{LeftAnti, LeftMark, LeftSemi, RightAnti, RightMark, RightSemi};
     let schema = join.left().schema();
-    join.on().iter().any(|(key, _)| key.data_type(&schema).is_ok_and(|of| of.is_floating()))
+    matches!(join.join_type(), LeftAnti | LeftMark | LeftSemi | RightAnti | RightMark | RightSemi)
+        && join.on().iter().any(|(key, _)| key.data_type(&schema).is_ok_and(|of| of.is_floating()))
 }
 
 /// Whether it is a join that failed, and not the statement.
