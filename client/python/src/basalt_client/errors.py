@@ -225,8 +225,8 @@ _CONNECTION_HINTS = [
     ("CERTIFICATE_VERIFY_FAILED", "name the authority that signed its certificate with `ca=`, or in BASALT_CA"),
     (
         "Hostname Verification",
-        "is it the server that you mean? its certificate says otherwise; a server reached by another name needs a certificate for it: "
-        "basalt secure FOLDER --renew --host NAME",
+        "is it the server that you mean? its certificate says otherwise; a server reached by another "
+        "name needs a certificate for it: basalt secure FOLDER --renew --host NAME",
     ),
     ("Socket closed", _PORTS),
     ("Failed parsing HTTP/2", _PORTS),
