@@ -24,11 +24,13 @@ pub(crate) async fn logical(session: &SessionState, statement: Statement) -> Res
 }
 
 /// What a statement is planned to. Columns of one list that would have the same name get others.
-pub(crate) async fn named(session: &SessionState, statement: Statement) -> Result<LogicalPlan> {
-    let mut marked = statement.clone();
-    if dialect::inner(&mut marked).is_some_and(dialect::mark) {
+pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    if dialect::inner(&mut statement).is_some_and(|statement| dialect::has_shared(statement)) {
+        let mut marked = statement.clone();
         // Of one with two columns of one name all cannot be selected.
-        if let Ok(plan) = as_written(session, marked).await {
+        if dialect::inner(&mut marked).is_some_and(dialect::mark)
+            && let Ok(plan) = as_written(session, marked).await
+        {
             return Ok(plan);
         }
     }
