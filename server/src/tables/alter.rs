@@ -93,33 +93,16 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-    use basalt_core::{
-        schema::{DataType, Field, Schema},
-        table::Appender,
-    };
+    use basalt_core::schema::{DataType, Field};
 
     use super::*;
-    use crate::{
-        Config, environment,
-        state::State,
-        tables::{NewRows, Replaces},
-    };
+    use crate::tables::tests::{rows, with_table};
 
     #[tokio::test]
     async fn a_change_that_was_committed_and_cannot_be_shown_is_no_error() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
-        let state = State::new(environment::process(), &config, None).unwrap();
-        state.tables.load().await.unwrap();
-        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        state.tables.create("t", schema, None, Default::default()).await.unwrap();
-        let table = state.catalog.get("t").unwrap();
-        let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
-        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-        appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
-        let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
-        state.tables.write(rows).await.unwrap();
+        let (state, table) = with_table(folder.path()).await;
+        state.tables.write(rows(&table, &[1, 2])).await.unwrap();
 
         // The new column is not read without the file.
         let tables = std::fs::read_dir(folder.path().join("tables")).unwrap();

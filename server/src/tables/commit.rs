@@ -556,27 +556,17 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, RecordBatch};
-    use basalt_core::schema::{DataType, Field, Schema};
-
     use super::*;
-    use crate::{Config, state::State};
+    use crate::tables::tests::{rows, with_table};
 
     #[tokio::test]
     async fn a_few_rows_do_not_wait_for_the_fragments_of_large_writes() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
-        let state = State::new(environment::process(), &config, None).unwrap();
-        state.tables.load().await.unwrap();
-        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let (state, table) = with_table(folder.path()).await;
         let all = u32::try_from(limits::FILE_WRITES).unwrap();
         let _all = state.tables.shared.files.acquire_many(all).await.unwrap();
-        let mut appender = Appender::new(state.catalog.get("t").unwrap(), &[]).unwrap();
-        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-        appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
-        let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
-        let written = tokio::time::timeout(Duration::from_secs(20), state.tables.write(rows)).await;
+        let few = state.tables.write(rows(&table, &[1, 2]));
+        let written = tokio::time::timeout(Duration::from_secs(20), few).await;
         assert_eq!(written.unwrap().unwrap().commit.rows, 2);
     }
 }

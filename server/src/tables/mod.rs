@@ -25,6 +25,8 @@ mod pins;
 mod retention;
 mod rewrite;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod unreadable;
 #[cfg(feature = "sql")]
 mod update;

@@ -97,20 +97,14 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use basalt_core::schema::{DataType, Field, Schema};
-
     use super::*;
-    use crate::{Config, environment, state::State};
+    use crate::tables::tests::with_table;
 
     #[tokio::test]
     async fn those_that_kept_sets_need_stay_however_often_columns_change() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
-        let state = State::new(environment::process(), &config, None).unwrap();
+        let (state, table) = with_table(folder.path()).await;
         let tables = &state.tables;
-        tables.load().await.unwrap();
-        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        let table = tables.create("t", schema, None, Default::default()).await.unwrap();
         let stored = tables.newest_stored(&table).unwrap().unwrap();
         tables.take_older(&stored, stored.state());
         let pin = tables.pin_version("t", 0, stored.state().version()).await.unwrap();

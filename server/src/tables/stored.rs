@@ -277,34 +277,14 @@ impl Stored {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-    use basalt_core::{
-        schema::{DataType, Field, Schema},
-        table::Appender,
-    };
-
-    use super::*;
-    use crate::{
-        Config, environment,
-        state::State,
-        tables::{NewRows, Replaces},
-    };
+    use crate::tables::tests::{rows, with_table};
 
     #[tokio::test]
     async fn a_checkpoint_is_noted_whatever_is_committed_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config { store: folder.path().display().to_string(), ..Config::default() };
-        let state = State::new(environment::process(), &config, None).unwrap();
-        state.tables.load().await.unwrap();
-        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
-        state.tables.create("t", schema, None, Default::default()).await.unwrap();
+        let (state, table) = with_table(folder.path()).await;
         let write = async || {
-            let mut appender = Appender::new(state.catalog.get("t").unwrap(), &[]).unwrap();
-            let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-            let batch = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
-            appender.push(&batch).unwrap();
-            let rows = NewRows { appender, writing: None, replaces: Replaces::Nothing, request: None };
-            state.tables.write(rows).await.unwrap();
+            state.tables.write(rows(&table, &[1])).await.unwrap();
         };
         let stored = state.tables.list_stored().remove(0);
         while !stored.state().needs_checkpoint() {
