@@ -83,7 +83,7 @@ impl Names<'_> {
         if spool::repeats(&plan)? {
             return Ok(plan);
         }
-        if spool::takes_turns(&plan)? || !outer_columns(&plan).is_empty() {
+        if spool::takes_turns(&plan)? || is_within(&plan) {
             return Err(refused("beside what may be other rows each time"));
         }
         spool::spooled(plan, self.session, self.fresh())

@@ -86,8 +86,8 @@ impl Sharing<'_> {
                     true => correlated::decorrelated(self.session, &rows)?,
                     false => None,
                 };
-                // Default: it has no correlated subqueries that are made joins here.
                 let own = TableReference::bare(name.to_string().replace('.', "_"));
+                // Default: it has no correlated subqueries that are made joins here.
                 spooled(joined.unwrap_or(rows), self.session, own)?
             }
             false => rows,
