@@ -3,7 +3,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::{Arc, PoisonError, Weak, atomic::Ordering},
 };
 
@@ -18,7 +18,14 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{Tables, commit::Edit, load::decoded_bytes, stored::Stored, volatile::Ages};
+use super::{
+    Tables,
+    commit::Edit,
+    load::decoded_bytes,
+    stored::Stored,
+    tiers::{full_tiers, tier_of},
+    volatile::Ages,
+};
 use crate::{
     limits,
     memory::Consumer,
@@ -300,7 +307,7 @@ impl Candidate {
         let is_small = live <= FRAGMENT_ROWS as u64 / 2 && !is_full;
         Self {
             id: entry.id,
-            tier: is_small.then(|| live.max(1).ilog2() / limits::TIER_BITS),
+            tier: is_small.then(|| tier_of(live)),
             is_hollow: deleted >= limits::HOLLOW_ROWS
                 && deleted * limits::HOLLOW_PART > u64::from(entry.rows),
         }
@@ -311,12 +318,7 @@ impl Candidate {
 /// row is rewritten a logarithmic number of times; as many as there is room for by what each takes, but at least two of that
 /// size, or it is looked among the smaller ones. Large ones come again when many of their rows are deleted.
 fn choose(candidates: &[Candidate], mut room: u64, takes: impl Fn(u32) -> u64) -> Vec<u32> {
-    let mut tiers = BTreeMap::<u32, usize>::new();
-    for tier in candidates.iter().filter_map(|candidate| candidate.tier) {
-        *tiers.entry(tier).or_default() += 1;
-    }
-    let enough = tiers.iter().rev().filter(|(_, n)| **n >= limits::TIER_FRAGMENTS);
-    for full in enough.map(|(tier, _)| *tier) {
+    for full in full_tiers(candidates.iter().filter_map(|candidate| candidate.tier)) {
         let of_tiers =
             |c: &Candidate| Some((Reverse(c.tier.filter(|tier| *tier <= full)?), takes(c.id), c.id));
         let mut found: Vec<_> = candidates.iter().filter_map(of_tiers).collect();

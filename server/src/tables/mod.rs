@@ -27,6 +27,7 @@ mod rewrite;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod unreadable;
 #[cfg(feature = "sql")]
 mod update;

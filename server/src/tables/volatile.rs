@@ -15,7 +15,11 @@ use basalt_core::{
 };
 use tokio::time::Instant;
 
-use super::{Shared, Tables, writing::writing_bytes};
+use super::{
+    Shared, Tables,
+    tiers::{full_tiers, tier_of},
+    writing::writing_bytes,
+};
 use crate::{limits, memory::Consumer, status::RequestError};
 
 /// Since when tables have their versions.
@@ -163,11 +167,10 @@ fn choose_small(fragments: &[Fragment], most: usize) -> Vec<&Fragment> {
         return Vec::new();
     }
     let is_small = |f: &Fragment| f.live_rows() <= FRAGMENT_ROWS / 2 && f.live_decoded_bytes() <= most / 4;
-    let tier = |f: &Fragment| (f.live_rows().max(1).ilog2() / limits::TIER_BITS) as usize;
+    let tier = |f: &Fragment| tier_of(f.live_rows() as u64);
     let small: Vec<&Fragment> = fragments.iter().filter(|f| is_small(f)).collect();
-    let mut tiers = [0; usize::BITS as usize];
-    small.iter().for_each(|f| tiers[tier(f)] += 1);
-    match tiers.iter().rposition(|n| *n >= limits::TIER_FRAGMENTS) {
+    let full = full_tiers(small.iter().map(|f| tier(f))).next();
+    match full {
         Some(full) => small.into_iter().filter(|f| tier(f) <= full).collect(),
         None => Vec::new(),
     }
