@@ -13,7 +13,7 @@ use crate::{
 const ROWS: i64 = 300_000;
 
 /// Each holds more than the server may: 320 bytes and more a row.
-const STATEMENTS: [&str; 5] = [
+const STATEMENTS: [&str; 6] = [
     "SELECT sum(n * key) FROM (SELECT key, row_number() OVER (ORDER BY x DESC) AS n FROM \
      (SELECT key, repeat(text, 32) AS x FROM t))",
     "SELECT sum(n * k) FROM (SELECT repeat(text, 32) AS x, count(*) AS n, min(key) AS k FROM t GROUP BY 1)",
@@ -22,6 +22,8 @@ const STATEMENTS: [&str; 5] = [
      SELECT sum(a.key * b.key) FROM x AS a JOIN x AS b ON a.x = b.x AND a.zero = -b.zero",
     "WITH x AS (SELECT key, repeat(text, 32) AS x FROM t) \
      SELECT count(*) FROM x AS a LEFT JOIN (SELECT * FROM x WHERE key % 7 > 0) AS b ON a.x = b.x WHERE b.key IS NULL",
+    "WITH x AS (SELECT key, repeat(text, 32) AS x FROM t LIMIT 1000000) SELECT sum(k) FROM \
+     (SELECT key AS k FROM x WHERE length(x) > 0 UNION ALL SELECT -3 * key FROM x WHERE x >= '')",
 ];
 
 /// What the engine does in memory alone, where there is enough.
