@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::{
     catalog::{Alteration, NewTable},
+    dialect,
     error::{Error, Result},
     system::{self, of_schema},
 };
@@ -176,9 +177,9 @@ pub(crate) fn new_view(view: ast::CreateView) -> Result<NewView> {
     let mut query = view.query;
     if !view.columns.is_empty() {
         let columns: Vec<_> = view.columns.iter().map(|column| column.name.to_string()).collect();
-        let text = format!("SELECT * FROM ({query}) AS v ({})", columns.join(", "));
-        let parsed = crate::parse::ast_parser(&text).and_then(|mut parser| parser.parse_query().ok());
-        query = parsed.ok_or_else(|| Error::Internal(format!("{text} is not parsed")))?;
+        let name = format!("v ({})", columns.join(", "));
+        let named = dialect::all_of(&query, &name);
+        query = Box::new(named.ok_or_else(|| Error::Internal(format!("{name} is not parsed")))?);
     }
     Ok(NewView { name, query, replaces: view.or_replace })
 }

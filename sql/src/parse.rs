@@ -67,6 +67,8 @@ const CHAINS: [Keyword; 15] = [
 pub(crate) struct Text {
     tokens: Vec<TokenWithSpan>,
     versions: Versions,
+    /// Where the names of common table expressions stand that are NOT MATERIALIZED.
+    inlined: BTreeSet<Location>,
 }
 
 /// The versions that are named, by the place of the name that stands before.
@@ -105,9 +107,10 @@ impl Text {
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
         dialect::quote_columns(&mut tokens);
-        let tokens = dialect::tokens(tokens)?;
+        let mut tokens = dialect::tokens(tokens)?;
+        let inlined = dialect::take_materialized(&mut tokens);
         check_length(&tokens)?;
-        Ok(Self { tokens, versions })
+        Ok(Self { tokens, versions, inlined })
     }
 
     /// The query that is to be stopped, where the statement is `CANCEL QUERY 'id'`, of which the parser knows nothing.
@@ -162,6 +165,7 @@ impl Text {
         }
         let describes = describe::only_query(&mut statement);
         let inner = inner(&mut statement)?;
+        dialect::inline(inner, &self.inlined);
         let rows = LiteralRows::take(inner, parameters);
         let headings = Headings::of(inner);
         system::rewrite(inner, &names.tables)?;
@@ -573,6 +577,10 @@ impl VisitorMut for Rewrite<'_> {
     }
 }
 
+/// Of a text that was made of parts of a statement: what is MATERIALIZED or not in it is so no longer.
 pub(crate) fn ast_parser(sql: &str) -> Option<Parser<'static>> {
-    Parser::new(&SYNTAX).try_with_sql(sql).ok()
+    let mut tokens = Tokenizer::new(&SYNTAX, sql).tokenize_with_location().ok()?;
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    dialect::take_materialized(&mut tokens);
+    Some(Parser::new(&SYNTAX).with_tokens_with_locations(tokens))
 }

@@ -92,13 +92,21 @@ pub(crate) fn repeats(plan: &LogicalPlan) -> Result<bool> {
             }
             _ => true,
         };
-        plan.apply_expressions(|expr| {
-            repeats &= !expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(repeats)
+    Ok(repeats && !is_volatile(plan)?)
+}
+
+/// Whether a plan calls what gives something else each time, as random numbers are.
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_volatile = false;
+    plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            is_volatile |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(is_volatile)
 }
 
 /// Whether a plan reads the rows that a recursive query around it had in its last turn: they are others each time.

@@ -1,21 +1,92 @@
 //! Common table expressions that are named more than once: the planner writes each down where it is named, and it may have other
 //! rows each time that it is evaluated. They get a name in the plan that no other has, by which they are found there.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    ops::ControlFlow,
+};
 
 use datafusion::sql::sqlparser::{
     ast::{
-        Cte, ObjectName, Query, SetExpr, Statement, TableFactor, Visit as _, VisitMut as _, Visitor,
-        VisitorMut, visit_relations,
+        Cte, CteAsMaterialized, ObjectName, Query, SetExpr, Statement, TableFactor, Visit as _,
+        VisitMut as _, Visitor, VisitorMut, visit_relations,
     },
-    dialect::GenericDialect,
-    parser::Parser,
+    keywords::Keyword,
+    tokenizer::{Location, Token, TokenWithSpan},
 };
 
-use super::exprs::bare;
+use super::{exprs::bare, words::keyword};
+use crate::parse::ast_parser;
 
 /// What the names begin with.
 pub(crate) const MARK: &str = "basalt_cte_";
+
+/// What those of NOT MATERIALIZED begin with.
+pub(crate) const INLINED: &str = "basalt_cte_inlined_";
+
+/// Takes out of a text whether common table expressions are materialized, of which the parser knows nothing. The places are those
+/// of the names of the ones that are NOT MATERIALIZED. There is no white space among the tokens.
+pub(crate) fn take_materialized(tokens: &mut Vec<TokenWithSpan>) -> BTreeSet<Location> {
+    let mut inlined = BTreeSet::new();
+    if !tokens.iter().any(|token| keyword(&token.token) == Keyword::MATERIALIZED) {
+        return inlined;
+    }
+    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for token in mem::take(tokens) {
+        if token.token == Token::LParen {
+            let is = |back: usize, expected: Keyword| {
+                let token = kept.len().checked_sub(back).and_then(|at| kept.get(at));
+                token.is_some_and(|token| keyword(&token.token) == expected)
+            };
+            let is_materialized = is(1, Keyword::MATERIALIZED) && is(2, Keyword::AS);
+            let is_not = is(1, Keyword::MATERIALIZED) && is(2, Keyword::NOT) && is(3, Keyword::AS);
+            if is_materialized {
+                kept.pop();
+            } else if is_not {
+                kept.truncate(kept.len() - 2);
+                inlined.extend(named_before(&kept));
+            }
+        }
+        kept.push(token);
+    }
+    *tokens = kept;
+    inlined
+}
+
+/// The place of the name that stands before AS, and before a list of columns.
+fn named_before(tokens: &[TokenWithSpan]) -> Option<Location> {
+    let (_, mut before) = tokens.split_last()?;
+    if before.last()?.token == Token::RParen {
+        let open = before.iter().rposition(|token| token.token == Token::LParen)?;
+        before = &before[..open];
+    }
+    before.last().map(|name| name.span.start)
+}
+
+/// Says of the common table expressions with names at these places that they are NOT MATERIALIZED.
+pub(crate) fn inline(statement: &mut Statement, names: &BTreeSet<Location>) {
+    if !names.is_empty() {
+        let _ = statement.visit(&mut Inlined { names });
+    }
+}
+
+struct Inlined<'a> {
+    names: &'a BTreeSet<Location>,
+}
+
+impl VisitorMut for Inlined<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if self.names.contains(&cte.alias.name.span.start) {
+                cte.materialized = Some(CteAsMaterialized::NotMaterialized);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
 
 /// Whether a statement has such ones, maybe: most have none, and need not be copied to be marked.
 pub(crate) fn has_shared(statement: &Statement) -> bool {
@@ -89,7 +160,11 @@ impl VisitorMut for Marks {
             if self.named.times(&name) < 2 || with.recursive && reads(&cte.query, &name) {
                 continue;
             }
-            let Some(wrapped) = within(&cte.query, self.marked) else { continue };
+            let mark = match cte.materialized {
+                Some(CteAsMaterialized::NotMaterialized) => INLINED,
+                _ => MARK,
+            };
+            let Some(wrapped) = all_of(&cte.query, &format!("{mark}{}", self.marked)) else { continue };
             self.marked += 1;
             *cte.query = wrapped;
         }
@@ -97,10 +172,10 @@ impl VisitorMut for Marks {
     }
 }
 
-/// A query that selects all of another, which has a name.
-fn within(query: &Query, number: usize) -> Option<Query> {
-    let text = format!("SELECT * FROM (SELECT 1) AS {MARK}{number}");
-    let mut whole = *Parser::new(&GenericDialect {}).try_with_sql(&text).ok()?.parse_query().ok()?;
+/// A query that selects all of another, which has a name, and maybe columns behind it.
+pub(crate) fn all_of(query: &Query, name: &str) -> Option<Query> {
+    let text = format!("SELECT * FROM (SELECT 1) AS {name}");
+    let mut whole = *ast_parser(&text)?.parse_query().ok()?;
     let SetExpr::Select(select) = &mut *whole.body else { return None };
     let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation)
     else {

@@ -41,8 +41,8 @@ pub(crate) fn quote_columns(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
-/// no answer. The tokens have no white space among them.
+/// Puts digits together that `_` parts, and other words in the places of those that the parser does not know. The tokens have no white
+/// space among them.
 pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     tokens.retain(|token| !matches!(token.token, Token::Char(c) if is_invisible(c)));
     tokens = super::comprehensions::as_calls(tokens);
@@ -91,21 +91,6 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
                     let error =
                         Error::invalid(format!("{number}{} is neither a number nor a name", word.value));
                     return Err(error.at(token.span.start.line, token.span.start.column));
-                }
-            }
-        }
-        if matches!(token.token, Token::LParen) {
-            let is = |back: usize, expected: Keyword| {
-                kept.len()
-                    .checked_sub(back)
-                    .and_then(|at| kept.get(at))
-                    .is_some_and(|token| keyword(&token.token) == expected)
-            };
-            if is(1, Keyword::MATERIALIZED) {
-                if is(2, Keyword::AS) {
-                    kept.pop();
-                } else if is(2, Keyword::NOT) && is(3, Keyword::AS) {
-                    kept.truncate(kept.len() - 2);
                 }
             }
         }

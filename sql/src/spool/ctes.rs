@@ -11,8 +11,11 @@ use datafusion::{
     logical_expr::{LogicalPlan, SubqueryAlias},
 };
 
-use super::{repeats, spooled, takes_turns};
-use crate::{correlated, dialect::MARK};
+use super::{is_volatile, repeats, spooled, takes_turns};
+use crate::{
+    correlated,
+    dialect::{INLINED, MARK},
+};
 
 /// The plan with spools for those that it reads more than once; `None`: there are none.
 ///
@@ -78,8 +81,13 @@ impl Sharing<'_> {
             LogicalPlan::SubqueryAlias(_) => self.plan(rows.clone())?,
             other => other.clone(),
         };
+        let is_other = match name.table().starts_with(INLINED) {
+            // As in PostgreSQL.
+            true => is_volatile(&rows)?,
+            false => !repeats(&rows)?,
+        };
         // What reads the query around it is evaluated there.
-        let is_shared = !repeats(&rows)? && !takes_turns(&rows)? && !correlated::is_within(&rows);
+        let is_shared = is_other && !takes_turns(&rows)? && !correlated::is_within(&rows);
         let rows = match is_shared {
             true => {
                 let joined = match correlated::is_apart(&rows)? {

@@ -53,6 +53,23 @@ async fn plans_are_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_materialized_is_made_where_it_is_named_unless_it_is_random() {
+    let (engine, tables) = (engine(), flights());
+    for (with, is_made_once) in [
+        ("x AS (SELECT distance FROM flights LIMIT 3)", true),
+        ("x AS MATERIALIZED (SELECT distance FROM flights LIMIT 3)", true),
+        ("x AS NOT MATERIALIZED (SELECT distance FROM flights LIMIT 3)", false),
+        ("y AS (SELECT 1), x (distance) AS not materialized (SELECT distance FROM flights LIMIT 3)", false),
+        ("x AS NOT MATERIALIZED (SELECT distance, random() AS r FROM flights)", true),
+        ("x AS NOT MATERIALIZED (WITH z AS (SELECT random() AS distance) SELECT distance FROM z)", true),
+    ] {
+        let sql = format!("EXPLAIN WITH {with} SELECT count(*) FROM x a JOIN x b ON a.distance = b.distance");
+        let plan = ask(&engine, &tables, &sql).await.join("\n");
+        assert_eq!(plan.contains("BasaltSpool"), is_made_once, "{sql}\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plans_of_other_versions_are_not_used() {
     let (engine, mut tables) = (engine(), Tables::default());
     tables.add("t", vec![("a", Arc::new(Int64Array::from(vec![1, 2, 3])))]);
