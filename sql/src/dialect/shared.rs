@@ -25,6 +25,9 @@ pub(crate) const MARK: &str = "basalt_cte_";
 /// What those of NOT MATERIALIZED begin with.
 pub(crate) const INLINED: &str = "basalt_cte_inlined_";
 
+/// What stands for the first rows of a recursive one begins with, where others have its name.
+pub(crate) const RECURSIVE: &str = "basalt_recursive_";
+
 /// Takes out of a text whether common table expressions are materialized, of which the parser knows nothing. The places are those
 /// of the names of the ones that are NOT MATERIALIZED. There is no white space among the tokens.
 pub(crate) fn take_materialized(tokens: &mut Vec<TokenWithSpan>) -> BTreeSet<Location> {
@@ -156,8 +159,15 @@ impl VisitorMut for Marks {
         let Some(with) = &mut query.with else { return ControlFlow::Continue(()) };
         for cte in &mut with.cte_tables {
             let name = name_of(cte);
-            // A recursive one is found by its own name.
-            if self.named.times(&name) < 2 || with.recursive && reads(&cte.query, &name) {
+            if self.named.times(&name) < 2 {
+                continue;
+            }
+            if with.recursive && reads(&cte.query, &name) {
+                // It is found by its own name, where that is the name of no other.
+                let is_alone = self.named.queries.iter().filter(|query| **query == name).count() == 1;
+                let is_told_apart =
+                    !is_alone && tell_apart(&mut cte.query, &format!("{RECURSIVE}{}", self.marked)).is_some();
+                self.marked += usize::from(is_told_apart);
                 continue;
             }
             let mark = match cte.materialized {
@@ -183,6 +193,15 @@ pub(crate) fn all_of(query: &Query, name: &str) -> Option<Query> {
     };
     **subquery = query.clone();
     Some(whole)
+}
+
+/// Gives the first rows of a recursive query a name that no other has.
+fn tell_apart(query: &mut Query, name: &str) -> Option<()> {
+    let SetExpr::SetOperation { left, .. } = &mut *query.body else { return None };
+    let mut first = ast_parser("SELECT 1")?.parse_query().ok()?;
+    first.body = left.clone();
+    *left = all_of(&first, name)?.body;
+    Some(())
 }
 
 fn reads(query: &Query, wanted: &str) -> bool {

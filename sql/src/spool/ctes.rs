@@ -8,13 +8,13 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNodeRecursion},
     },
     execution::SessionState,
-    logical_expr::{LogicalPlan, SubqueryAlias},
+    logical_expr::{LogicalPlan, RecursiveQuery, SubqueryAlias},
 };
 
 use super::{is_volatile, repeats, spooled, takes_turns};
 use crate::{
     correlated,
-    dialect::{INLINED, MARK},
+    dialect::{INLINED, MARK, RECURSIVE},
 };
 
 /// The plan with spools for those that it reads more than once; `None`: there are none.
@@ -43,11 +43,26 @@ fn marked(plan: &LogicalPlan) -> Option<(TableReference, &LogicalPlan)> {
         LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with(MARK) => {
             Some((alias.alias.clone(), &alias.input))
         }
-        // Its name is its own, and the plan that was made of it the same.
+        // The plan that was made of it is the same.
         LogicalPlan::RecursiveQuery(query) => {
-            Some((TableReference::partial("recursive", query.name.clone()), plan))
+            Some((TableReference::partial(told_apart(query), query.name.clone()), plan))
         }
         _ => None,
+    }
+}
+
+/// What tells a recursive query from others of its name.
+fn told_apart(query: &RecursiveQuery) -> String {
+    // It stands below the names of its columns.
+    let mut plan = query.static_term.as_ref();
+    loop {
+        plan = match plan {
+            LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with(RECURSIVE) => {
+                return alias.alias.table().to_owned();
+            }
+            LogicalPlan::Projection(projection) => projection.input.as_ref(),
+            _ => return "recursive".to_owned(),
+        };
     }
 }
 
