@@ -21,8 +21,7 @@ use datafusion::{
     },
 };
 
-pub(crate) use self::apart::is_apart;
-use self::around::Around;
+use self::{apart::is_apart, around::Around};
 use crate::{error::Error, functions, interruptible::GivenUp, limits, spool};
 
 /// The plan without correlated subqueries; `None`: it has none.
@@ -39,6 +38,14 @@ pub(crate) fn decorrelated(session: &SessionState, plan: &LogicalPlan) -> Result
         return Ok(None);
     }
     Names { made: 0, session }.plan(plan.clone()).map(Some)
+}
+
+/// The plan without correlated subqueries where the planner would make other joins of them; `None`: it may try.
+///
+/// # Errors
+/// As of [`decorrelated`].
+pub(crate) fn set_apart(session: &SessionState, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    if is_apart(plan)? { decorrelated(session, plan) } else { Ok(None) }
 }
 
 /// Whether a plan reads columns of queries around it.

@@ -528,9 +528,7 @@ pub(crate) async fn optimised_by(
     let shared = spool::shared(session, logical).map_err(unplanned)?;
     // Default: it reads nothing more than once that would be other rows each time.
     let logical = shared.as_ref().unwrap_or(logical);
-    if correlated::is_apart(logical).map_err(unplanned)?
-        && let Some(joined) = correlated::decorrelated(session, logical).map_err(unplanned)?
-    {
+    if let Some(joined) = correlated::set_apart(session, logical).map_err(unplanned)? {
         return of(&joined).await.map_err(unplanned);
     }
     let error = match of(logical).await {

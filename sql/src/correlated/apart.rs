@@ -23,7 +23,7 @@ use crate::arithmetic::Arithmetic;
 /// * one that is correlated by columns of one name: they are taken out of it by their names;
 /// * one in the condition of a join, which they would put above one side as if it read no other;
 /// * one with a join (`joins_values`), or with an aggregate (`takes_rows_together`).
-pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
     let found = Cell::new(false);
     plan.apply_with_subqueries(|plan| {
         let of_join = matches!(plan, LogicalPlan::Join(_));

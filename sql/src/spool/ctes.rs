@@ -105,10 +105,7 @@ impl Sharing<'_> {
         let is_shared = is_other && !takes_turns(&rows)? && !correlated::is_within(&rows);
         let rows = match is_shared {
             true => {
-                let joined = match correlated::is_apart(&rows)? {
-                    true => correlated::decorrelated(self.session, &rows)?,
-                    false => None,
-                };
+                let joined = correlated::set_apart(self.session, &rows)?;
                 let own = TableReference::bare(name.to_string().replace('.', "_"));
                 // Default: it has no correlated subqueries that are made joins here.
                 spooled(joined.unwrap_or(rows), self.session, own)?
