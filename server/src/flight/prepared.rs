@@ -43,15 +43,21 @@ struct Open {
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     pub(super) sql: Arc<str>,
+    pub(super) bound: Bound,
+}
+
+/// The parameters of a prepared statement.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bound {
     /// A row of parameters for each time that it is to run.
-    pub(super) bound: Arc<[Vec<Literal>]>,
+    pub(super) rows: Arc<[Vec<Literal>]>,
     /// Parameters were bound, of however many rows; otherwise it runs once.
     pub(super) by_rows: bool,
 }
 
 impl Statement {
     fn bytes(&self) -> u64 {
-        limits::PREPARED_BYTES + self.sql.len() as u64 + literal_bytes(&self.bound)
+        limits::PREPARED_BYTES + self.sql.len() as u64 + literal_bytes(&self.bound.rows)
     }
 }
 
@@ -79,7 +85,7 @@ impl Prepared {
 
     /// Keeps a statement; the answer is its handle.
     pub(super) fn add(&self, sql: &str) -> Result<Bytes> {
-        let statement = Statement { sql: sql.into(), bound: Arc::default(), by_rows: false };
+        let statement = Statement { sql: sql.into(), bound: Bound::default() };
         let mut held = self.memory.reserve(Consumer::Requests);
         held.set(statement.bytes())?;
         let mut statements = self.statements();
@@ -103,17 +109,23 @@ impl Prepared {
         Ok(open.statement.clone())
     }
 
-    /// Binds parameters to a statement, in the place of others; the answer is the statement with them, for whoever runs it at
-    /// once: others may bind theirs meanwhile. What has columns and no rows is bound as well, `by_rows`.
-    pub(super) fn bind(&self, handle: &[u8], bound: Vec<Vec<Literal>>, by_rows: bool) -> Result<Statement> {
+    /// Binds parameters to a statement, in the place of others. What has columns and no rows is bound as well, `by_rows`.
+    pub(super) fn bind(&self, handle: &[u8], bound: Bound) -> Result<()> {
         let id = self.id(handle)?;
         let mut statements = self.statements();
         let open = statements.open.get_mut(&id).ok_or_else(unknown)?;
-        let statement = Statement { bound: bound.into(), by_rows, ..open.statement.clone() };
+        let statement = Statement { sql: Arc::clone(&open.statement.sql), bound };
         open.held.set(statement.bytes())?;
-        open.statement = statement.clone();
+        open.statement = statement;
         open.used = Instant::now();
-        Ok(statement)
+        Ok(())
+    }
+
+    /// The statement with parameters for one run, and the memory that they take; what is bound to it stays.
+    pub(super) fn run_with(&self, handle: &[u8], bound: Bound) -> Result<(Statement, Reservation)> {
+        let mut held = self.memory.reserve(Consumer::Requests);
+        held.set(literal_bytes(&bound.rows))?;
+        Ok((Statement { bound, ..self.get(handle)? }, held))
     }
 
     /// Forgets a statement, if it is there.
@@ -151,13 +163,17 @@ mod tests {
         Prepared { connection: 7, memory, statements: Mutex::default() }
     }
 
+    fn bound(rows: Vec<Vec<Literal>>) -> Bound {
+        Bound { rows: rows.into(), by_rows: true }
+    }
+
     #[test]
     fn handles_are_those_of_the_connection() {
         let prepared = prepared(64 << 20);
         let handle = prepared.add("SELECT $1").unwrap();
-        prepared.bind(&handle, vec![vec![Literal::Int(1)]], true).unwrap();
+        prepared.bind(&handle, bound(vec![vec![Literal::Int(1)]])).unwrap();
         let statement = prepared.get(&handle).unwrap();
-        assert_eq!((&*statement.sql, statement.bound.len()), ("SELECT $1", 1));
+        assert_eq!((&*statement.sql, statement.bound.rows.len()), ("SELECT $1", 1));
         for made_up in ["", ".", "7.", "7.2", "8.1", "7.-1", "7.1.1", "seven.one", "\u{0}"] {
             let error = prepared.get(made_up.as_bytes()).unwrap_err();
             assert_eq!(error.reason(), "INVALID_QUERY", "{made_up:?}");
@@ -170,14 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn whoever_binds_has_what_he_has_bound() {
+    fn what_comes_with_a_run_is_for_that_run() {
         let prepared = prepared(64 << 20);
         let handle = prepared.add("INSERT INTO t VALUES ($1)").unwrap();
         let rows = |key: i64| vec![vec![Literal::Int(key)]];
-        let (first, second) =
-            (prepared.bind(&handle, rows(1), true).unwrap(), prepared.bind(&handle, rows(2), true).unwrap());
-        assert_eq!((&*first.bound, &*second.bound), (&*rows(1), &*rows(2)));
-        assert_eq!(&*prepared.get(&handle).unwrap().bound, &*rows(2));
+        prepared.bind(&handle, bound(rows(1))).unwrap();
+        let before = prepared.memory.used(Consumer::Requests);
+        let (first, first_held) = prepared.run_with(&handle, bound(rows(2))).unwrap();
+        let (second, second_held) = prepared.run_with(&handle, bound(rows(3))).unwrap();
+        assert_eq!((&*first.bound.rows, &*second.bound.rows), (&*rows(2), &*rows(3)));
+        assert!(prepared.memory.used(Consumer::Requests) > before);
+        drop((first_held, second_held));
+        assert_eq!(prepared.memory.used(Consumer::Requests), before);
+        assert_eq!(&*prepared.get(&handle).unwrap().bound.rows, &*rows(1));
     }
 
     #[test]
@@ -189,10 +210,10 @@ mod tests {
         let before = prepared.memory.used(Consumer::Requests);
         assert!(before >= limits::PREPARED_STATEMENTS as u64 * limits::PREPARED_BYTES, "{before}");
         let long = || vec![vec![Literal::Text("x".repeat(1 << 20))]];
-        prepared.bind(&handles[0], long(), true).unwrap();
+        prepared.bind(&handles[0], bound(long())).unwrap();
         assert!(prepared.memory.used(Consumer::Requests) > before + (1 << 20));
         let many = (0..100).flat_map(|_| long()).collect();
-        assert_eq!(prepared.bind(&handles[0], many, true).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!(prepared.bind(&handles[0], bound(many)).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,8 @@ use arrow_flight::{
     FlightData, PutResult,
     sql::{Command, DoPutPreparedStatementResult, DoPutUpdateResult},
 };
+use arrow_schema::SchemaRef;
+use basalt_core::query::Literal;
 use prost::Message as _;
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
@@ -36,12 +38,23 @@ impl Flight {
             }
             Command::CommandPreparedStatementUpdate(update) => {
                 let handle = &update.prepared_statement_handle;
-                let statement = self.bind(call, handle, first, messages).await?;
+                let statement = self.prepared.get(handle)?;
+                // What comes with the run is for the run alone. Some clients bind before it, and send nothing with it.
+                let (statement, _held) = match self.bound(call, first, messages).await? {
+                    Some(bound) => {
+                        let (statement, held) = self.prepared.run_with(handle, bound)?;
+                        (statement, Some(held))
+                    }
+                    None => (statement, None),
+                };
                 self.count_prepared(call, &statement).await?
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let handle = query.prepared_statement_handle;
-                self.bind(call, &handle, first, messages).await?;
+                self.prepared.get(&handle)?;
+                // Default: a stream without columns binds nothing, in the place of what was bound.
+                let bound = self.bound(call, first, messages).await?.unwrap_or_default();
+                self.prepared.bind(&handle, bound)?;
                 let bound = DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) };
                 return Ok(PutResult { app_metadata: bound.encode_to_vec().into() });
             }
@@ -53,16 +66,15 @@ impl Flight {
         Ok(PutResult { app_metadata: DoPutUpdateResult { record_count }.encode_to_vec().into() })
     }
 
-    /// Binds the parameters that a stream has to a prepared statement; none, where it has none. The answer is that statement.
-    async fn bind(
+    /// The parameters that a stream has for a prepared statement; `None`: it says nothing of any, not even their columns.
+    async fn bound(
         &self,
         call: &Call,
-        handle: &[u8],
         first: FlightData,
         mut messages: Streaming<FlightData>,
-    ) -> Result<prepared::Statement> {
-        self.prepared.get(handle)?;
-        let (mut reader, mut bound, mut message) = (MessageReader::default(), Vec::new(), Some(first));
+    ) -> Result<Option<prepared::Bound>> {
+        let (mut reader, mut rows, mut message) =
+            (MessageReader::default(), Vec::<Vec<Literal>>::new(), Some(first));
         let (mut held, mut bytes) = (self.state.memory.reserve(Consumer::Requests), 0);
         while let Some(data) = message {
             if !data.data_header.is_empty() {
@@ -72,15 +84,15 @@ impl Flight {
                 }
                 held.set(bytes + reader.held())?;
                 if let Some(batch) = &batch {
-                    bound.extend(parameters::rows(batch)?);
+                    rows.extend(parameters::rows(batch)?);
                 }
             }
             message = next(&mut messages, late(call)?).await?;
         }
         drop(held);
-        // Clients that have nothing to bind send no columns, those whose parameters have no rows send columns.
-        let by_rows = reader.schema().is_some_and(|schema| !schema.fields().is_empty());
-        self.prepared.bind(handle, bound, by_rows)
+        // Some clients that have nothing to bind send a schema without columns; those whose parameters have no rows send columns.
+        let by_rows = |schema: &SchemaRef| !schema.fields().is_empty();
+        Ok(reader.schema().map(|schema| prepared::Bound { rows: rows.into(), by_rows: by_rows(schema) }))
     }
 }
 

@@ -41,7 +41,7 @@ impl Flight {
         call: &mut Call,
         statement: &prepared::Statement,
     ) -> Result<Description> {
-        let bound = if let [once] = &*statement.bound { once.clone() } else { Vec::new() };
+        let bound = if let [once] = &*statement.bound.rows { once.clone() } else { Vec::new() };
         self.describe_with(call, &statement.sql, bound).await
     }
 
@@ -108,8 +108,8 @@ impl Flight {
         call: &mut Call,
         statement: &prepared::Statement,
     ) -> Result<u64> {
-        match &*statement.bound {
-            [] if statement.by_rows => Ok(0),
+        match &*statement.bound.rows {
+            [] if statement.bound.by_rows => Ok(0),
             [] => self.count(call, &statement.sql, Vec::new(), None).await,
             [once] => self.count(call, &statement.sql, once.clone(), None).await,
             many => {
@@ -145,7 +145,7 @@ impl Flight {
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.prepared.get(&query.prepared_statement_handle)?;
-                let parameters = match &*statement.bound {
+                let parameters = match &*statement.bound.rows {
                     [] => Vec::new(),
                     [once] => once.clone(),
                     many => {

@@ -106,6 +106,21 @@ async fn prepared_statements_take_parameters() {
     assert!(rows(&mut flight, info).await.unwrap_err().contains("no such prepared statement"));
 }
 
+/// The client of Rust binds parameters as those of a query are, and sends none with what it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_runs_with_what_was_bound_before() {
+    let (mut flight, _) = start(1).await;
+    let mut prepared = flight.prepare("INSERT INTO t VALUES ($1, $2)".into(), None).await.unwrap();
+    for keys in [10..11, 20..23, 30..30] {
+        let expected = keys.end - keys.start;
+        prepared.set_parameters(batch(keys)).unwrap();
+        assert_eq!(prepared.execute_update().await.unwrap(), expected);
+    }
+    let counted = "SELECT count(*) FROM t WHERE key >= 10 AND text LIKE 'text %'";
+    let info = flight.execute(counted.into(), None).await.unwrap();
+    assert_eq!(number(&rows(&mut flight, info).await.unwrap()), 4);
+}
+
 /// Parameters of no rows are no runs, which is another thing than no parameters.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_no_rows_of_parameters_nothing_is_inserted() {
