@@ -10,6 +10,8 @@ use crate::{limits, status::Result};
 #[derive(Debug)]
 pub(super) struct Depth {
     open: usize,
+    /// What is open first is a row: an array, which is none, has no keys.
+    in_row: bool,
     text: Text,
     /// The next byte of a text stands for itself.
     is_escaped: bool,
@@ -31,7 +33,7 @@ impl Depth {
     /// For rows of these columns.
     pub(super) fn new(fields: &[Field]) -> Self {
         let keys = Keys::new(fields);
-        Self { open: 0, text: Text::None, is_escaped: false, before_key: false, keys }
+        Self { open: 0, in_row: false, text: Text::None, is_escaped: false, before_key: false, keys }
     }
 
     /// Takes in the next bytes.
@@ -55,14 +57,18 @@ impl Depth {
                     from = at + 1;
                 }
                 b'[' | b'{' => {
-                    self.before_key = *byte == b'{' && self.open == 0;
-                    if self.before_key {
+                    let begins_row = *byte == b'{' && self.open == 0;
+                    if self.open == 0 {
+                        self.in_row = begins_row;
+                    }
+                    if begins_row {
                         self.keys.begin_row();
                     }
+                    self.before_key = begins_row;
                     self.open += 1;
                 }
                 b']' | b'}' => self.open = self.open.saturating_sub(1),
-                b',' => self.before_key = self.open == 1,
+                b',' => self.before_key = self.in_row && self.open == 1,
                 _ => {}
             }
             if self.open > limits::JSON_DEPTH {

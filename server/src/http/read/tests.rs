@@ -273,6 +273,12 @@ fn a_key_of_json_stands_once_in_a_row() {
             assert_eq!((error.reason(), error.message()), ("INVALID_BATCH", expected), "{body} {piece}");
         }
     }
+    // Texts of an array are no keys, and an array is no row.
+    let array = "[\"t\", \"t\", \"t\"]\n";
+    for piece in 1..=array.len() {
+        let error = read("application/jsonl", array.as_bytes(), piece).unwrap_err();
+        assert!(!error.message().contains("twice"), "{error:?}");
+    }
     // What is no column is told as before, however long it is.
     let long = format!("{{\"t\":\"\",\"{}\":1}}", "i".repeat(1000));
     for piece in [1, 7, 2000] {
