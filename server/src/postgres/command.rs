@@ -22,6 +22,8 @@ pub(super) enum Command {
     RollbackTo(String),
     /// A setting, the values, and whether for a transaction alone.
     Set(String, Vec<String>, bool),
+    /// SET TO DEFAULT, of a setting, and whether for a transaction alone.
+    SetDefault(String, bool),
     /// SET TRANSACTION.
     SetTransaction(Vec<(&'static str, &'static str)>, bool),
     Reset(String),
@@ -261,7 +263,9 @@ fn set(words: &[Word]) -> Result<Command> {
         }
         [Word::Plain(time), Word::Plain(zone), rest @ ..] if time == "time" && zone == "zone" => {
             match values(rest)?.as_slice() {
-                [of] if of == "local" || of == "default" => Ok(Command::Reset("TimeZone".to_owned())),
+                [of] if of == "local" || of == "default" => {
+                    Ok(Command::SetDefault("TimeZone".to_owned(), local))
+                }
                 of => Ok(Command::Set("TimeZone".to_owned(), of.to_vec(), local)),
             }
         }
@@ -273,7 +277,9 @@ fn set(words: &[Word]) -> Result<Command> {
                 || matches!(between, Word::Plain(to) if to == "to") =>
         {
             match rest {
-                [Word::Plain(default)] if default == "default" => Ok(Command::Reset(name.clone())),
+                [Word::Plain(default)] if default == "default" => {
+                    Ok(Command::SetDefault(name.clone(), local))
+                }
                 _ => Ok(Command::Set(name.clone(), values(rest)?, local)),
             }
         }
@@ -408,8 +414,10 @@ mod tests {
         assert_eq!(command("SET TIME ZONE 'UTC'"), set("TimeZone", &["UTC"], false));
         assert_eq!(
             command("SET statement_timeout TO DEFAULT"),
-            Command::Reset("statement_timeout".to_owned())
+            Command::SetDefault("statement_timeout".to_owned(), false)
         );
+        assert_eq!(command("SET LOCAL TIME ZONE DEFAULT"), Command::SetDefault("TimeZone".to_owned(), true));
+        assert_eq!(command("RESET statement_timeout"), Command::Reset("statement_timeout".to_owned()));
         let both = Command::SetTransaction(vec![("transaction_isolation", "read committed")], false);
         assert_eq!(
             command("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"),

@@ -137,12 +137,19 @@ impl Session {
                 self.settings.clone().set(&name, &values)?;
                 "SET"
             }
+            Command::SetDefault(name, true) if self.transaction.state == State::None => {
+                self.warn("25P01", "SET LOCAL can only be used in transaction blocks")?;
+                self.settings.clone().reset(&name)?;
+                "SET"
+            }
             Command::Set(name, values, local) => {
                 let told = self.settings.set(&name, &values)?;
-                if local {
-                    self.transaction.local.push(self.settings.get(&name)?.0);
-                }
-                self.report(told)?;
+                self.changed(&name, told, local)?;
+                "SET"
+            }
+            Command::SetDefault(name, local) => {
+                let told = self.settings.reset(&name)?;
+                self.changed(&name, told, local)?;
                 "SET"
             }
             Command::SetTransaction(_, true) if self.transaction.state == State::None => {
@@ -265,6 +272,14 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// A setting was changed, perhaps for this transaction alone, as its client is told.
+    fn changed(&mut self, name: &str, told: Option<(&'static str, String)>, local: bool) -> Result<()> {
+        if local {
+            self.transaction.local.push(self.settings.get(name)?.0);
+        }
+        self.report(told)
     }
 
     fn reset_all(&mut self) -> Result<()> {

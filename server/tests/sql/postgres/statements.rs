@@ -149,6 +149,18 @@ async fn what_is_set_for_a_transaction_holds_for_it_alone() {
     assert_eq!(client.query("SET LOCAL statement_timeout = 77").await, ["N 25P01", "C SET", "Z I"]);
     assert_eq!(client.query("SET LOCAL nothing = 1").await, ["N 25P01", "E 42704", "Z I"]);
     assert_eq!(client.query("SHOW statement_timeout").await[1], "D 30000");
+    // The default is such a value, and what the session has comes back.
+    client.query("SET statement_timeout = 5000").await;
+    assert_eq!(client.query("SET LOCAL statement_timeout TO DEFAULT").await, ["N 25P01", "C SET", "Z I"]);
+    assert_eq!(client.query("SET LOCAL nothing TO DEFAULT").await, ["N 25P01", "E 42704", "Z I"]);
+    for end in ["COMMIT", "ROLLBACK"] {
+        client.query("BEGIN; SET LOCAL statement_timeout TO DEFAULT").await;
+        assert_eq!(client.query("SHOW statement_timeout").await[1], "D 30000");
+        client.query(end).await;
+        assert_eq!(client.query("SHOW statement_timeout").await[1], "D 5000");
+    }
+    assert_eq!(client.query("SET statement_timeout TO DEFAULT").await, ["C SET", "Z I"]);
+    assert_eq!(client.query("SHOW statement_timeout").await[1], "D 30000");
     assert_eq!(client.query(insert).await, ["C INSERT 0 1", "Z I"]);
     let told = client.query("BEGIN; SET TRANSACTION READ ONLY; INSERT INTO t VALUES (1001, 'b')").await;
     assert_eq!(told, ["C BEGIN", "C SET", "E 25006", "Z E"]);
