@@ -209,10 +209,11 @@ fn literal(text: &RawValue) -> Result<Literal> {
 
 fn of_digits(text: &str, float: f64) -> Result<Literal> {
     let number = numbers::of_json(text, float).map_err(|TooManyDigits| {
-        let most = "a parameter that no float says exactly has";
-        wrong(format!(
-            "{most} at most {WIDE_DIGITS} digits, before and behind the point: write fewer, or a text"
-        ))
+        let message = format!(
+            "a parameter that no float says exactly has at most {WIDE_DIGITS} digits, before and behind the point: write \
+             fewer, an exponent for a float, or a text"
+        );
+        RequestError::new(ErrorReason::InvalidQuery, message)
     })?;
     number.ok_or_else(|| no_number(text))
 }
@@ -245,8 +246,14 @@ mod tests {
         ];
         let text = r#"[ 12345678901234567.89 , -123456789012345678901234567890,1e22, "\u00e9\n"]"#;
         assert_eq!(parameters(text).unwrap(), exact);
-        let long = format!("[1, 0.{}]", "123456789".repeat(5));
-        assert!(parameters(&long).unwrap_err().message().contains("at most 38 digits"));
+        let digits = "123456789".repeat(5);
+        for long in [format!("[1, 0.{digits}]"), format!("[1, {digits}]")] {
+            let error = parameters(&long).unwrap_err();
+            assert!(error.message().contains("at most 38 digits"), "{error:?}");
+            assert_eq!(error.reason(), "INVALID_QUERY", "{long}");
+            assert_eq!(error.place(), Some("parameters[1]"), "{long}");
+        }
+        assert_eq!(parameters("[1.5e-400]").unwrap(), [Literal::Float(0.0)]);
         let deep = format!("[{}{}]", "[".repeat(1000), "]".repeat(1000));
         for text in [
             "",

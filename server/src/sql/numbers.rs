@@ -70,15 +70,19 @@ pub(crate) fn of_text(text: &str) -> Result<Option<Literal>, TooManyDigits> {
 }
 
 /// The value of a number in JSON that is no integer of 64 bits: the float that it is read as where that says the same
-/// number, or else a decimal of its digits; `None`: it is no number.
+/// number, or else a decimal of its digits; `None`: it is no number. One with an exponent that no decimal says is a float, as
+/// it is in SQL.
 ///
 /// # Errors
 /// Where it is a number of more digits than decimals have.
 pub(crate) fn of_json(text: &str, float: f64) -> Result<Option<Literal>, TooManyDigits> {
     let said = Written::new(text);
-    match said.is_some() && said == Written::new(&format!("{float:e}")) {
-        true => Ok(Some(Literal::Float(float))),
-        false => of_text(text),
+    if said.is_some() && said == Written::new(&format!("{float:e}")) {
+        return Ok(Some(Literal::Float(float)));
+    }
+    match of_text(text) {
+        Err(TooManyDigits) | Ok(None) if text.contains(['e', 'E']) => Ok(Some(Literal::Float(float))),
+        read => read,
     }
 }
 
@@ -184,9 +188,14 @@ mod tests {
         ] {
             assert_eq!(read(text), Ok(Some(expected)), "{text}");
         }
-        for text in ["0.1000000000000000055511151231257827021181583404541015625", "1e-400"] {
+        let digits = "0.1000000000000000055511151231257827021181583404541015625";
+        let whole = "123456789012345678901234567890123456789012";
+        for text in [digits, whole, format!("-{whole}").as_str(), format!("{whole}.5").as_str()] {
             assert_eq!(read(text), Err(TooManyDigits), "{text}");
         }
-        assert_eq!(of_json("1e-99999999999", 0.0), Ok(None));
+        let long = format!("{digits}E3");
+        for (text, float) in [("1e-400", 0.0), (long.as_str(), 100.0), ("1e-99999999999", 0.0)] {
+            assert_eq!(of_json(text, float), Ok(Some(Literal::Float(float))), "{text}");
+        }
     }
 }
