@@ -12,7 +12,7 @@ use datafusion::{
     optimizer::analyzer::type_coercion::TypeCoercionRewriter,
 };
 
-use crate::functions;
+use crate::{functions, parameters};
 
 /// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
 /// float32 is the float32 that a person means by it.
@@ -88,8 +88,9 @@ fn common_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<Da
 /// chooses later: by then conditions would have been made for another. And whether it is another plan.
 pub(crate) fn settled(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
     match plan {
-        LogicalPlan::Union(union) => {
+        LogicalPlan::Union(mut union) => {
             let before = Arc::clone(&union.schema);
+            parameters::of_union(&mut union)?;
             let plan = match union_of(union)? {
                 LogicalPlan::Union(union) => TypeCoercionRewriter::coerce_union(union)?,
                 plan => plan,

@@ -6,11 +6,11 @@ use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, IntervalUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
-        DFSchema,
+        DFSchema, Result as PlanResult,
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Expr, ExprSchemable as _, Limit, LogicalPlan, Operator,
+        BinaryExpr, Expr, ExprSchemable as _, Limit, LogicalPlan, Operator, Projection, Union,
         expr::{AggregateFunctionParams, Cast, Placeholder, WindowFunction},
         utils::merge_schema,
     },
@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     meaning::OF_DOUBLES,
     plan::unplanned,
+    top::unaliased,
 };
 
 /// Functions that choose among values of one type, and lists.
@@ -89,6 +90,47 @@ pub(crate) fn given(data_type: &DataType) -> DataType {
         _ if data_type.is_floating() => DataType::Float64,
         _ => data_type.clone(),
     }
+}
+
+/// Gives the parameters that are columns of a union the types of what is given for values of the columns that they meet there,
+/// and those that meet none the type of NULL: the planner looks for that of one with another name at a column of that name.
+pub(crate) fn of_union(union: &mut Union) -> PlanResult<()> {
+    let columns = union.schema.fields().len();
+    let is_open = |expr: &Expr| open(unaliased(expr)).is_some();
+    let has_open = |input: &LogicalPlan| match input {
+        LogicalPlan::Projection(projection) => projection.expr.iter().any(is_open),
+        _ => false,
+    };
+    // Where they have not as many columns, the planner says so.
+    if union.inputs.iter().any(|input| input.schema().fields().len() != columns)
+        || !union.inputs.iter().any(|input| has_open(input))
+    {
+        return Ok(());
+    }
+    let type_of = |at: usize| {
+        let known = union.inputs.iter().map(|input| input.schema().field(at).data_type().clone());
+        let known = known.filter(|of| !of.is_null()).map(Some);
+        let common = known.reduce(|a, b| both(&a?, &b?)).flatten();
+        common.as_ref().map_or(DataType::Null, given)
+    };
+    let types: Vec<DataType> = (0..columns).map(type_of).collect();
+    for input in &mut union.inputs {
+        let LogicalPlan::Projection(projection) = &**input else { continue };
+        if !projection.expr.iter().any(is_open) {
+            continue;
+        }
+        let typed = projection.expr.iter().zip(&types).map(|(expr, of)| match open(unaliased(expr)) {
+            Some(id) => {
+                let field = Arc::new(Field::new(id, of.clone(), true));
+                let placeholder = Placeholder::new_with_field(id.to_owned(), Some(field));
+                Expr::Placeholder(placeholder).alias(expr.schema_name().to_string())
+            }
+            None => expr.clone(),
+        });
+        let typed = Projection::try_new(typed.collect(), Arc::clone(&projection.input))?;
+        *input = Arc::new(LogicalPlan::Projection(typed));
+    }
+    Ok(())
 }
 
 /// The types of a plan's parameters by their names, of one that stands in several places the type that has the values of all

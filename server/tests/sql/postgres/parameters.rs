@@ -131,6 +131,31 @@ async fn places_tell_the_types_of_parameters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unions_tell_the_types_of_their_parameters() {
+    let (_server, mut client) = with_numbers().await;
+    let moments = "2023-12-31|1.5 D 2024-01-01|2.5";
+    for (sql, given, types, rows) in [
+        // The column is told as it comes: what is given is a bigint, and a double.
+        ("SELECT i FROM e UNION ALL SELECT $1 ORDER BY 1", &["7"][..], "[20]", "1 D 7"),
+        ("SELECT $1 UNION SELECT i FROM e ORDER BY 1", &["7"], "[20]", "1 D 7"),
+        ("SELECT $1 AS a UNION ALL SELECT i FROM e ORDER BY a", &["7"], "[20]", "1 D 7"),
+        ("SELECT f::real FROM e UNION ALL SELECT $1 ORDER BY 1", &["7.1"], "[701]", "2.5 D 7.1"),
+        (
+            "SELECT born, f FROM e UNION ALL SELECT $1, $2 ORDER BY 2",
+            &["2023-12-31", "1.5"],
+            "[1082, 701]",
+            moments,
+        ),
+        ("SELECT born, f FROM e UNION ALL SELECT $1, 1.5 ORDER BY 2", &["2023-12-31"], "[1082]", moments),
+        ("SELECT s FROM e UNION SELECT $1 ORDER BY 1", &["b"], "[25]", "a D b"),
+        ("SELECT $1 AS a UNION ALL SELECT $2 ORDER BY 1", &["x", "y"], "[25, 25]", "x D y"),
+    ] {
+        let expected = (format!("t {types}"), format!("D {rows}"));
+        assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lists_and_intervals_are_told_as_such() {
     const INTERVAL: u32 = 1186;
     let (_server, mut client) = with_numbers().await;
