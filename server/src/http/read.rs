@@ -210,6 +210,11 @@ impl Decoder {
                 caught(|| lines.go_on(rows))?;
                 Ok(self.rows.pop_front())
             }
+            Kind::Csv(csv) if csv.waits() => {
+                let rows = &mut self.rows;
+                caught(|| csv.go_on(rows))?;
+                Ok(self.rows.pop_front())
+            }
             Kind::ParquetRows(reader, _) => {
                 let next = caught(|| reader.next().transpose().map_err(unread));
                 self.told(next)

@@ -171,9 +171,8 @@ impl<R: Read> Splitter<R> {
         self.line
     }
 
-    /// Bytes of the input behind the records.
-    #[cfg(test)]
-    fn position(&self) -> u64 {
+    /// Bytes of the input that were split so far: another one may go on behind them.
+    pub fn position(&self) -> u64 {
         self.read - (self.end - self.start) as u64
     }
 

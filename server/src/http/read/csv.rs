@@ -1,6 +1,6 @@
 //! CSV in pieces of any size, by the rules of `basalt load`: its records, with their lines.
 
-use std::{collections::VecDeque, io::Read as _};
+use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
 use basalt_core::{
@@ -17,13 +17,18 @@ use crate::{limits, status::Result};
 
 pub(super) const DELIMITER: u8 = b',';
 
-/// Records behind a header.
+/// Records behind a header. They are read when their rows are asked for: short ones are many rows, which take more than they.
 pub(super) struct Csv {
     /// Those of the table that come, in their order.
     fields: Vec<Field>,
     scanner: Scanner,
     /// Of the last record, what there is of it.
     rest: Vec<u8>,
+    /// Records that are whole; so many of their bytes are read.
+    waiting: Vec<u8>,
+    taken: usize,
+    /// Behind the records that wait there are none.
+    is_ended: bool,
     /// The line on which the next record begins.
     line: u64,
     /// Rows that are read, and not values yet.
@@ -53,7 +58,8 @@ impl Csv {
             return Err(invalid("line 1 ends with a carriage return alone; lines end with a line feed"));
         }
         let texts = Texts::new(fields.len()).with_more_nulls(nulls.to_vec());
-        Ok(Some(Self { fields, scanner: Scanner::default(), rest: Vec::new(), line, texts }))
+        let (scanner, rest, waiting) = (Scanner::default(), Vec::new(), Vec::new());
+        Ok(Some(Self { fields, scanner, rest, waiting, taken: 0, is_ended: false, line, texts }))
     }
 
     /// The names of the columns.
@@ -63,35 +69,43 @@ impl Csv {
 
     /// Bytes that are kept until more come.
     pub(super) fn held(&self) -> u64 {
-        (self.rest.len() + self.texts.bytes()) as u64
+        (self.rest.len() + self.waiting.len() + self.texts.bytes()) as u64
+    }
+
+    /// Whether records wait to be read.
+    pub(super) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     pub(super) fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
         let Some(end) = self.scanner.last_end(bytes) else { return keep(&mut self.rest, bytes) };
         let (whole, rest) = bytes.split_at(end);
-        let before = std::mem::take(&mut self.rest);
-        self.records(&before, whole, rows)?;
+        self.waiting.extend_from_slice(&std::mem::take(&mut self.rest));
+        self.waiting.extend_from_slice(whole);
         keep(&mut self.rest, rest)?;
-        match self.texts.bytes() >= limits::HTTP_PIECE_BYTES {
-            true => self.flush(rows),
-            false => Ok(()),
-        }
+        self.go_on(rows)
     }
 
-    /// The records of two slices, one behind the other, which end with a record.
-    fn records(&mut self, before: &[u8], whole: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let mut splitter = splitter(before.chain(whole), before.len() + whole.len(), self.line);
-        let mut record = Record::default();
-        while splitter.next(&mut record).map_err(|failure| told(failure, &self.fields))? {
+    /// Reads the records that wait until there are rows, or none of them are left.
+    pub(super) fn go_on(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let waiting = &self.waiting[self.taken..];
+        let mut splitter = splitter(waiting, waiting.len(), self.line);
+        let (mut record, mut is_batch) = (Record::default(), false);
+        while !is_batch && splitter.next(&mut record).map_err(|failure| told(failure, &self.fields))? {
             if let Err(wrong) = self.texts.push(&record) {
                 return Err(place(record.line, wrong.column, &wrong.message, &self.fields));
             }
-            if self.texts.rows() >= batch_rows(self.fields.len()) {
-                self.flush(rows)?;
-            }
+            is_batch = self.texts.rows() >= batch_rows(self.fields.len());
         }
         self.line = splitter.line();
-        Ok(())
+        self.taken += usize::try_from(splitter.position()).map_err(unread)?;
+        if !is_batch {
+            (self.waiting, self.taken) = (Vec::new(), 0);
+        }
+        match is_batch || self.is_ended || self.texts.bytes() >= limits::HTTP_PIECE_BYTES {
+            true => self.flush(rows),
+            false => Ok(()),
+        }
     }
 
     fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -104,13 +118,13 @@ impl Csv {
 
     pub(super) fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
         // The last line may have no end.
-        let last = std::mem::take(&mut self.rest);
-        self.records(&last, &[], rows)?;
-        self.flush(rows)
+        self.waiting.extend_from_slice(&std::mem::take(&mut self.rest));
+        self.is_ended = true;
+        self.go_on(rows)
     }
 }
 
-/// Of so many bytes, which are a message of a body: mostly they are fewer than a splitter reads at a time.
+/// Of so many bytes, which are those of a piece of a body: they may be fewer than a splitter reads at a time.
 fn splitter<R: std::io::Read>(input: R, bytes: usize, line: u64) -> Splitter<R> {
     Splitter::behind(input, DELIMITER, line, bytes.min(limits::CSV_HEADER_BYTES))
 }

@@ -219,6 +219,34 @@ fn lines_are_decoded_as_their_rows_are_asked_for() {
 }
 
 #[test]
+fn records_are_read_as_their_rows_are_asked_for() {
+    let body = format!("t\n{}", "x\n".repeat(100_000));
+    let mut decoder = Decoder::new("text/csv", &table()).unwrap();
+    decoder.push(body.as_bytes()).unwrap();
+    assert_eq!((decoder.rows.len(), decoder.held()), (1, 200_000));
+    decoder.finish().unwrap();
+    assert_eq!(decoder.rows.len(), 2);
+    let mut rows = 0;
+    while let Some(batch) = decoder.next().unwrap() {
+        assert!(batch.num_rows() <= limits::HTTP_BATCH_ROWS && decoder.rows.len() <= 2);
+        rows += batch.num_rows();
+    }
+    assert_eq!((rows, decoder.held()), (100_000, 0));
+    assert!(decoder.next().unwrap().is_none());
+}
+
+#[test]
+fn a_record_without_all_fields_is_refused_wherever_it_is_cut() {
+    for csv in ["t,i\na,1\nb\nc,3\n", "t,i\na,1\nb", "t,i\n\nb\r\n"] {
+        for piece in 1..=csv.len() {
+            let error = read("text/csv", csv.as_bytes(), piece).unwrap_err();
+            let expected = "line 3: 1 fields, not 2";
+            assert_eq!((error.reason(), error.message()), ("INVALID_BATCH", expected), "{csv:?} {piece}");
+        }
+    }
+}
+
+#[test]
 fn a_row_is_not_longer_than_rows_may_be() {
     let long = format!("{{\"t\":\"{}", "x".repeat(limits::HTTP_ROW_BYTES));
     assert_eq!(
