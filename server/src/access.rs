@@ -195,8 +195,9 @@ impl Access {
         object: Object<'_>,
     ) -> Result<(), RequestError> {
         let allowed = self.policy.allows(principal, action, object);
-        // Whether one of many tables is meant is asked again.
-        if !allowed || (action.is_administrative() && !matches!(object, Object::Tables)) {
+        // Whether one of many tables is meant is asked again, and where files may lie is, too.
+        let is_decided = !matches!(object, Object::Tables) && !action.has_roots();
+        if !allowed || (action.is_administrative() && is_decided) {
             audit(principal, action.verb(), &object, allowed);
         }
         if allowed {
@@ -285,6 +286,11 @@ impl Caller {
         }
         audit(&self.principal, "go on with", &"a key that is not known any longer", false);
         Err(unauthenticated("the server does not know this key any longer"))
+    }
+
+    /// It may do such things, also at the path or address that it names.
+    pub(crate) fn allowed(&self, action: Action, object: Object<'_>) {
+        audit(&self.principal, action.verb(), &object, true);
     }
 
     /// It may do such things, but not at this path or address.
@@ -390,6 +396,11 @@ impl Action {
             Self::Probe => "probe",
             Self::Peer => "work with",
         }
+    }
+
+    /// What is done below some roots alone: whether it is allowed is known, and remembered, where they are looked at.
+    fn has_roots(self) -> bool {
+        matches!(self, Self::Attach | Self::Copy)
     }
 
     /// What is remembered even where it was allowed.

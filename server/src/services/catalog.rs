@@ -11,7 +11,7 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    access::{Action, Caller},
+    access::{Action, Caller, Object},
     call::Call,
     convert,
     coordinator::{self, fresh},
@@ -191,6 +191,7 @@ impl Catalog {
     ) -> Result<pb::AttachTableResponse, RequestError> {
         let checked = self.0.tables.may_attach(&request.url);
         checked.inspect_err(|_| call.caller().refused_at(Action::Attach, &request.url))?;
+        call.caller().allowed(Action::Attach, Object::Table(&request.name));
         fresh::catalog(&self.0).await?;
         let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
         let table = whole(async move { tables.attach(&name, &url).await }).await?;

@@ -51,6 +51,12 @@ impl Asker {
         self.caller.authorise(action, object)
     }
 
+    /// It may do such things, also at the path that it names.
+    pub(super) fn allowed(&self, action: Action, object: Object<'_>) {
+        let _entered = Entered::new(self.trace.clone());
+        self.caller.allowed(action, object);
+    }
+
     /// It may do such things, but not at this path.
     pub(super) fn refused_at(&self, action: Action, path: &str) {
         let _entered = Entered::new(self.trace.clone());

@@ -57,6 +57,7 @@ impl super::Tables {
                 Ok((root, below))
             });
             let (root, below) = placed.inspect_err(|_| self.asker.refused_at(Action::Copy, path))?;
+            self.asker.allowed(Action::Copy, Object::Server);
             let (folder, name) = walked(path, &root, &below)?;
             open(folder, &name, &self.state)
         };

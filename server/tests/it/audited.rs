@@ -152,6 +152,8 @@ async fn what_is_refused_beside_the_roots_and_what_is_done_to_sets_and_queries_i
         assert_eq!(lines.iter().filter(|line| is_it(line)).count(), 1, "{action} {object}: {lines:#?}");
     }
     assert!(lines.iter().any(|(who, .., allowed, _)| who == "writer" && !allowed), "{lines:#?}");
+    // Nothing is allowed first that the roots refuse.
+    assert!(lines.iter().all(|(_, what, _, allowed, _)| what != "attach" || !*allowed), "{lines:#?}");
     let said = fs::read_to_string(server.folder.path().join("audit.jsonl")).unwrap();
     assert!(!said.contains("word-of-a-client"), "{said}");
 }
@@ -188,6 +190,7 @@ async fn statements_that_are_refused_are_audited_with_their_requests() {
     for (id, path) in [("copy-out", "/etc/basalt-none.csv"), ("copy-up", "../up.csv")] {
         answered(&admin, id, &format!("COPY (SELECT 1 AS a) TO '{path}'"), "400");
     }
+    answered(&admin, "copy-in", "COPY (SELECT 1 AS a) TO 'in.csv'", "200");
     answered(&writer, "copy", "COPY (SELECT 1 AS a) TO 'x.csv'", "403");
     answered(&writer, "observe", "SELECT * FROM system.nodes", "403");
     answered(&writer, "cancel", "CANCEL QUERY 'a1-7'", "404");
@@ -202,6 +205,7 @@ async fn statements_that_are_refused_are_audited_with_their_requests() {
         ("own", "writer", "create", table("pub_a"), true),
         ("copy-out", "admin", "copy files of", "\"/etc/basalt-none.csv\"".to_owned(), false),
         ("copy-up", "admin", "copy files of", "\"../up.csv\"".to_owned(), false),
+        ("copy-in", "admin", "copy files of", "the server".to_owned(), true),
         ("copy", "writer", "copy files of", "the server".to_owned(), false),
         ("observe", "writer", "observe", "the server".to_owned(), false),
         ("cancel", "writer", "cancel", "query \"a1-7\"".to_owned(), false),
@@ -212,6 +216,11 @@ async fn statements_that_are_refused_are_audited_with_their_requests() {
                 && request.as_deref() == Some(id)
         });
         assert!(is_it, "{id}: {who} {action} {object} {allowed}: {lines:#?}");
+    }
+    // Nothing is allowed first that the roots refuse.
+    for id in ["copy-out", "copy-up", "copy-in"] {
+        let of_it = lines.iter().filter(|(.., request)| request.as_deref() == Some(id));
+        assert_eq!(of_it.count(), 1, "{id}: {lines:#?}");
     }
     // What is not there is hidden from nobody.
     assert!(lines.iter().all(|(.., request)| request.as_deref() != Some("none")), "{lines:#?}");
