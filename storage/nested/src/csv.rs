@@ -20,6 +20,10 @@ pub const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Characters of a cell that are shown.
 const SHOWN_CELL: usize = 40;
+/// Bytes that are copied at once: no fewer cost less, and most fields have no more.
+const SHORT_FIELD: usize = 16;
+/// Bytes of a line whose fields, however many they are, take no more than a record may.
+const WHOLE_LINE: usize = RECORD_BYTES / 16;
 
 /// The start of a cell, for messages.
 pub fn shown(cell: &[u8]) -> String {
@@ -198,6 +202,9 @@ impl<R: Read> Splitter<R> {
         if self.peek()?.is_none() {
             return Ok(false);
         }
+        if self.whole_line(record) {
+            return Ok(true);
+        }
         loop {
             let is_quoted = self.peek()? == Some(self.quote);
             let end = if is_quoted { self.quoted(record)? } else { self.plain(record)? };
@@ -209,6 +216,41 @@ impl<R: Read> Splitter<R> {
                 return Ok(true);
             }
         }
+    }
+
+    /// Takes a record that is a line without a quote and lies in the buffer with its end, as most do: nothing has to be asked
+    /// field by field. `false`: it is another one, of which nothing was taken.
+    fn whole_line(&mut self, record: &mut Record) -> bool {
+        let rest = &self.buffer[self.start..self.end];
+        let Some(end) = memchr3(b'\n', b'\r', self.quote, rest).filter(|end| *end < WHOLE_LINE) else {
+            return false;
+        };
+        let behind = match (rest[end], rest.get(end + 1)) {
+            (byte, _) if byte == self.quote || byte == self.delimiter => return false,
+            (b'\r', None) => return false,
+            (b'\r', Some(b'\n')) => 2,
+            _ => 1,
+        };
+        let line = &rest[..end];
+        record.data.resize(end + SHORT_FIELD, 0);
+        let (mut start, mut filled) = (0, 0);
+        for at in memchr_iter(self.delimiter, line).chain(std::iter::once(end)) {
+            let bytes = at - start;
+            // What is copied too much is written over, or cut off.
+            match rest[start..].first_chunk::<SHORT_FIELD>().filter(|_| bytes <= SHORT_FIELD) {
+                Some(short) => record.data[filled..filled + SHORT_FIELD].copy_from_slice(short),
+                None => record.data[filled..filled + bytes].copy_from_slice(&line[start..at]),
+            }
+            filled += bytes;
+            record.ends.push(filled);
+            start = at + 1;
+        }
+        record.data.truncate(filled);
+        record.kinds.resize(record.ends.len(), Kind::Csv);
+        record.is_blank = end == 0;
+        self.start += end + behind;
+        self.line += 1;
+        true
     }
 
     fn plain(&mut self, record: &mut Record) -> Result<End, Failure> {
@@ -394,6 +436,27 @@ mod tests {
         check("a\n\n\n\"\"\nb", &["1:a", "2: blank", "3: blank", "4:", "5:b"]);
         check("\u{feff}a\n\u{feff}b", &["1:a", "2:\u{feff}b"]);
         check("\u{feff}", &[]);
+    }
+
+    /// Those that lie in the buffer are split another way than those that do not.
+    #[test]
+    fn records_in_the_buffer_and_beyond_it() {
+        let wide = ["", "x", "fifteen letters", "sixteen letters.", "more than sixteen letters"];
+        for end in ["\n", "\r\n", "\r"] {
+            let (mut text, mut expected) = (String::new(), Vec::new());
+            for first in wide {
+                for second in wide {
+                    let line = expected.len() + 1;
+                    text += &format!("{first},{second},{end}\"{first}\",{second},{first}{end}{end}");
+                    expected.push(format!("{line}:{first}|{second}|"));
+                    expected.push(format!("{}:{first}|{second}|{first}", line + 1));
+                    expected.push(format!("{}: blank", line + 2));
+                }
+            }
+            for at_a_time in [1, 2, 5, 16, 17, 40, 1000, usize::MAX] {
+                assert_eq!(split(text.as_bytes(), at_a_time), expected, "{end:?}, {at_a_time} at a time");
+            }
+        }
     }
 
     #[test]

@@ -153,8 +153,11 @@ impl Guess {
         }
         self.values += 1;
         self.narrow(cell, rules);
+        if self.has_type() || values < MANY {
+            return None;
+        }
         let was = Self { bool, number, said, date, timestamp, time, ..*self };
-        (!self.has_type() && values >= MANY).then(|| (values, was.data_type()))
+        Some((values, was.data_type()))
     }
 
     /// Whether it can be anything but text.
@@ -271,6 +274,8 @@ fn padded(text: &str) -> String {
     if digits.starts_with('.') { format!("0{digits}") } else { digits.to_owned() }
 }
 
+/// So many characters are an integer of 64 bits, which is read sooner than one of 128.
+const SHORT_NUMBER: usize = 18;
 /// Beyond these floats are not all integers.
 const EXACT: i128 = 1 << f64::MANTISSA_DIGITS;
 
@@ -290,7 +295,11 @@ fn number(text: &str) -> Option<Number> {
         return None;
     }
     if digits.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().ok().map(Number::Int);
+        let number = match text.len() <= SHORT_NUMBER {
+            true => text.parse::<i64>().ok().map(i128::from),
+            false => text.parse().ok(),
+        };
+        return number.map(Number::Int);
     }
     if matches!(first | 0x20, b'n' | b'i' | b'+') {
         let is_said = |float: f64| float.is_nan() || (float.is_infinite() && says_infinity(text));

@@ -1,6 +1,6 @@
 //! Some records of a CSV or of JSON, parsed column by column into Arrow arrays.
 
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, ops::Range, sync::Arc};
 
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, RecordBatch,
@@ -24,6 +24,10 @@ use crate::{
 
 /// Rows parsed at a time.
 const CHUNK_ROWS: usize = 1 << 16;
+/// Cells parsed at a time: so many stay in a cache near the processor while they are read column by column.
+const CHUNK_CELLS: usize = 1 << 17;
+/// Rows that are parsed at a time however many cells they have: each message says its columns again.
+const CHUNK_LEAST_ROWS: usize = 1 << 10;
 /// Bytes of text parsed at a time.
 const CHUNK_BYTES: usize = 8 << 20;
 
@@ -60,7 +64,8 @@ impl Chunk {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows() >= CHUNK_ROWS || self.data.len() >= CHUNK_BYTES
+        let has_cells = self.ends.len() >= CHUNK_CELLS && self.rows() >= CHUNK_LEAST_ROWS;
+        has_cells || self.rows() >= CHUNK_ROWS || self.data.len() >= CHUNK_BYTES
     }
 
     pub(super) fn push(&mut self, record: &Record) {
@@ -78,17 +83,21 @@ impl Chunk {
         self.lines.clear();
     }
 
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.lines.len()
     }
 
-    fn cell(&self, row: usize, place: usize) -> &[u8] {
+    fn range(&self, row: usize, place: usize) -> Range<usize> {
         let i = row * self.columns + place;
         let start = if i == 0 { 0 } else { self.ends[i - 1] };
-        &self.data[start..self.ends[i]]
+        start..self.ends[i]
     }
 
-    fn kind(&self, row: usize, place: usize) -> Kind {
+    pub(super) fn cell(&self, row: usize, place: usize) -> &[u8] {
+        &self.data[self.range(row, place)]
+    }
+
+    pub(super) fn kind(&self, row: usize, place: usize) -> Kind {
         self.kinds[row * self.columns + place]
     }
 
@@ -120,11 +129,12 @@ impl Chunk {
         let mut bad = Vec::new();
         let mut cut = Vec::with_capacity(places.len());
         let mut columns = Vec::with_capacity(places.len());
+        let whole = std::str::from_utf8(&self.data).ok();
         for (column, (field, &place)) in schema.fields().iter().zip(places).enumerate() {
             let mut bad_cell = |row, is_null| bad.push(BadCell { row, column, is_null });
             let cells_cut = Cell::new(0);
             let mut cells =
-                Cells { chunk: self, place, field, options, cut: &cells_cut, bad_cell: &mut bad_cell };
+                Cells { chunk: self, whole, place, field, options, cut: &cells_cut, bad_cell: &mut bad_cell };
             columns.push(cells.parse());
             cut.push(cells_cut.get());
         }
@@ -179,6 +189,8 @@ fn wanted(data_type: &DataType, options: &Options) -> String {
 /// The cells of one column.
 struct Cells<'a> {
     chunk: &'a Chunk,
+    /// All cells, where they are a text together, of which each is mostly one, too.
+    whole: Option<&'a str>,
     place: usize,
     field: &'a Field,
     options: &'a Options,
@@ -187,7 +199,7 @@ struct Cells<'a> {
     bad_cell: &'a mut dyn FnMut(usize, bool),
 }
 
-impl Cells<'_> {
+impl<'a> Cells<'a> {
     fn parse(&mut self) -> ArrayRef {
         match self.field.data_type() {
             DataType::Boolean => {
@@ -253,13 +265,13 @@ impl Cells<'_> {
         let mut builder = StringBuilder::with_capacity(self.chunk.rows(), self.chunk.rows() * 8);
         for row in 0..self.chunk.rows() {
             let cell = self.chunk.cell(row, self.place);
-            match std::str::from_utf8(cell) {
+            match self.text_of(row) {
                 _ if self.is_null(row, cell) => {
                     self.null(row);
                     builder.append_null();
                 }
-                Ok(text) => builder.append_value(text),
-                Err(_) => {
+                Some(text) => builder.append_value(text),
+                None => {
                     (self.bad_cell)(row, false);
                     builder.append_null();
                 }
@@ -277,7 +289,7 @@ impl Cells<'_> {
                 append(None);
                 continue;
             }
-            let value = std::str::from_utf8(cell.trim_ascii()).ok().and_then(&parse);
+            let value = self.text_of(row).map(str::trim_ascii).and_then(&parse);
             if value.is_none() {
                 (self.bad_cell)(row, false);
             }
@@ -285,9 +297,19 @@ impl Cells<'_> {
         }
     }
 
+    /// The cell of a row, where it is a text.
+    fn text_of(&self, row: usize) -> Option<&'a str> {
+        let cell = self.chunk.range(row, self.place);
+        match self.whole {
+            // Not where the cell ends within a character.
+            Some(whole) => whole.get(cell),
+            None => std::str::from_utf8(&self.chunk.data[cell]).ok(),
+        }
+    }
+
     fn is_null(&self, row: usize, cell: &[u8]) -> bool {
         match self.chunk.kind(row, self.place) {
-            Kind::Csv => self.options.is_null(cell, *self.field.data_type() == DataType::Utf8),
+            Kind::Csv => self.options.is_null(cell, matches!(self.field.data_type(), DataType::Utf8)),
             Kind::Quoted => self.options.is_null_in_quotes(cell, self.field.data_type()),
             Kind::Null => true,
             Kind::Text | Kind::Bare => false,

@@ -267,6 +267,8 @@ fn texts_must_be_utf8() {
     let bad = |text: &str| Err(text.to_owned());
     assert_eq!(read(&[], b"a,caf\xe9\n1,2\n"), bad("f.csv:1: column 2: \"caf\u{fffd}\" is not UTF-8"));
     assert_eq!(read(&[], b"a,b\n1,x\n2,\xe9\n"), bad("f.csv:3:b: \"\u{fffd}\" is not UTF-8"));
+    // Each is half of a character, which they are together.
+    assert_eq!(read(&[], b"a,b\n\xc3,\xa9\n"), bad("f.csv:2:a: \"\u{fffd}\" is not UTF-8"));
     let no_header = read(&["--no-header"], b"1,\xe9\n");
     assert_eq!(no_header, bad("f.csv:1:column2: \"\u{fffd}\" is not UTF-8"));
 }
