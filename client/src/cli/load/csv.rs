@@ -3,7 +3,13 @@
 //! A cell in quotes is a text where its column is one: `""` is empty, and no null. Elsewhere, and where `--null` says what
 //! is null, quotes make no difference.
 
-use std::{cell::Cell, io::Read, rc::Rc};
+use std::{
+    io::Read,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use arrow_schema::Schema;
 use basalt_nested::csv::{Failure, Record, Splitter, shown};
@@ -41,8 +47,8 @@ pub(super) fn first_row_columns(file: &InputFile, options: &Options) -> Result<O
 /// The records of one file.
 pub(super) struct Records<'a> {
     file: &'a InputFile,
-    splitter: Splitter<Box<dyn Read>>,
-    bytes: Rc<Cell<u64>>,
+    splitter: Splitter<Box<dyn Read + Send>>,
+    bytes: Arc<AtomicU64>,
     columns: Vec<String>,
     /// What has another name than its header says.
     renamed: Vec<String>,
@@ -87,7 +93,7 @@ impl<'a> Records<'a> {
 
     /// Bytes of the file that were read.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.bytes.get()
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// The next record; the inner error is of a row that has another number of fields. In a file of one column a line

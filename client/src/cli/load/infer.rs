@@ -6,7 +6,8 @@ use arrow_schema::{DataType, Field};
 use basalt_nested::guess::{Guess, Rules};
 
 use super::{
-    FileFormat,
+    FileFormat, ahead,
+    chunk::Chunk,
     options::Options,
     rows::Records,
     source::{InputFile, Progress},
@@ -57,6 +58,28 @@ pub(super) fn columns(
                     }
                 }
             }
+            let places: Vec<usize> = names.iter().map(|name| all.place(name, options)).collect();
+            ahead::each(&mut rows, max_bad, |piece| {
+                for (_, reason) in &piece.bad {
+                    bad += 1;
+                    if bad > max_bad {
+                        return Err(CliError::Input(reason.clone()));
+                    }
+                }
+                piece.check()?;
+                for mistake in all.see(&piece.chunk, &places, options) {
+                    let bad_before = piece.bad.iter().filter(|(rows, _)| *rows <= mistake.row).count();
+                    let row = seen + (mistake.row + bad_before + 1) as u64;
+                    let cell = piece.chunk.cell(mistake.row, mistake.column);
+                    let name = &all.names[places[mistake.column]];
+                    found.notes.push(is_text(name, cell, row, file, mistake.values, &mistake.was));
+                }
+                seen += (piece.chunk.rows() + piece.bad.len()) as u64;
+                progress(bytes_before + piece.bytes.min(file.bytes))?;
+                Ok(true)
+            })?;
+            bytes_before += file.bytes;
+            continue;
         }
         let mut places: Vec<usize> = rows.columns().iter().map(|name| all.place(name, options)).collect();
         loop {
@@ -66,14 +89,8 @@ pub(super) fn columns(
                     all.rows += 1;
                     for (&place, (cell, kind)) in places.iter().zip(record.fields().zip(record.kinds())) {
                         if let Some((values, was)) = all.guesses[place].see(cell, kind, options) {
-                            let shown = String::from_utf8_lossy(&cell[..cell.len().min(40)]).into_owned();
-                            let (name, was) = (&all.names[place], type_name(&was));
-                            found.notes.push(format!(
-                                "column {name:?} is text, for {shown:?} in row {} of {}; the {} values before are {was}",
-                                seen + 1,
-                                file.name(),
-                                human::count(values),
-                            ));
+                            let name = &all.names[place];
+                            found.notes.push(is_text(name, cell, seen + 1, file, values, &was));
                         }
                     }
                     record.len()
@@ -135,6 +152,26 @@ pub(super) fn columns(
     Ok(found)
 }
 
+/// That a cell of some row makes its column one of texts, whose values before have another type.
+fn is_text(name: &str, cell: &[u8], row: u64, file: &InputFile, values: u64, was: &DataType) -> String {
+    let shown = String::from_utf8_lossy(&cell[..cell.len().min(40)]).into_owned();
+    let (file, values, was) = (file.name(), human::count(values), type_name(was));
+    format!(
+        "column {name:?} is text, for {shown:?} in row {row} of {file}; the {values} values before are {was}"
+    )
+}
+
+/// A cell of a chunk that has no type in common with many values before.
+struct Mistake {
+    row: usize,
+    /// Its place in the record.
+    column: usize,
+    /// The values before.
+    values: u64,
+    /// What they are.
+    was: DataType,
+}
+
 /// The columns of all files.
 #[derive(Default)]
 struct Columns {
@@ -155,6 +192,24 @@ impl Columns {
         self.index.insert(name.to_owned(), place);
         self.guesses.push(Guess::new(options.wants(name)));
         place
+    }
+
+    /// Takes records in, whose cells are of the columns at these places: column by column, so that what is known of one stays at
+    /// hand. Mistakes come in the order of the rows.
+    fn see(&mut self, chunk: &Chunk, places: &[usize], options: &Options) -> Vec<Mistake> {
+        self.rows += chunk.rows() as u64;
+        let mut mistakes = Vec::new();
+        for (column, &place) in places.iter().enumerate() {
+            let guess = &mut self.guesses[place];
+            for row in 0..chunk.rows() {
+                let (cell, kind) = (chunk.cell(row, column), chunk.kind(row, column));
+                if let Some((values, was)) = guess.see(cell, kind, options) {
+                    mistakes.push(Mistake { row, column, values, was });
+                }
+            }
+        }
+        mistakes.sort_by_key(|mistake| (mistake.row, mistake.column));
+        mistakes
     }
 }
 

@@ -5,12 +5,14 @@
 
 use std::{
     borrow::Cow,
-    cell::Cell,
     collections::{BTreeSet, HashMap},
     fmt,
     io::{self, Read},
     ops::Range,
-    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use basalt_nested::csv::{BOM, BUFFER_BYTES, Kind, RECORD_BYTES, Record, shown};
@@ -40,8 +42,8 @@ pub(super) enum Keys {
 /// The rows of one file.
 pub(super) struct Records<'a> {
     file: &'a InputFile,
-    objects: Objects<Box<dyn Read>>,
-    bytes: Rc<Cell<u64>>,
+    objects: Objects<Box<dyn Read + Send>>,
+    bytes: Arc<AtomicU64>,
     columns: Columns,
     cells: Cells,
     record: Record,
@@ -63,7 +65,7 @@ impl<'a> Records<'a> {
 
     /// Bytes of the file that were read.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.bytes.get()
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Keys that are no columns.

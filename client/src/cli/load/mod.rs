@@ -1,5 +1,6 @@
 //! `basalt load`: files into a table, all rows or none.
 
+mod ahead;
 mod cast;
 mod chunk;
 mod columnar;

@@ -7,9 +7,7 @@ use arrow_schema::{Field, SchemaRef};
 use basalt_nested::csv::Record;
 
 use super::{
-    FileFormat,
-    chunk::Chunk,
-    csv,
+    FileFormat, ahead, csv,
     json::{self, Keys},
     options::Options,
     source::InputFile,
@@ -108,7 +106,6 @@ pub(super) fn read(
 ) -> Result<(), CliError> {
     let mut records = Records::to_read(file, options, schema)?;
     let places = places(file, records.columns(), schema, options)?;
-    let mut chunk = Chunk::new(records.columns().len());
     let remember = |bad: &mut Vec<String>, reason: String| {
         if bad.len() as u64 >= max_bad {
             return Err(CliError::Input(match max_bad {
@@ -119,18 +116,12 @@ pub(super) fn read(
         bad.push(reason);
         Ok(())
     };
-    loop {
-        let mut end = false;
-        while !chunk.is_full() {
-            match records.next()? {
-                Some(Ok(record)) => chunk.push(record),
-                Some(Err(reason)) => remember(&mut told.bad, reason)?,
-                None => {
-                    end = true;
-                    break;
-                }
-            }
+    ahead::each(&mut records, max_bad, |piece| {
+        for (_, reason) in piece.bad.drain(..) {
+            remember(&mut told.bad, reason)?;
         }
+        piece.check()?;
+        let chunk = &mut piece.chunk;
         let parsed = loop {
             match chunk.parse(schema, &places, options) {
                 Ok(parsed) => break parsed.map_err(|e| file.error(e))?,
@@ -144,18 +135,16 @@ pub(super) fn read(
                 }
             }
         };
-        chunk.clear();
         for (field, times) in schema.fields().iter().zip(&parsed.cut) {
             told.add_cut(field.name(), *times);
         }
         let batch = parsed.batch;
-        if (batch.num_rows() > 0 && !send(batch, records.bytes_read())) || end {
-            if let Records::Json(records) = &mut records {
-                told.passed_over.append(records.passed_over());
-            }
-            return Ok(());
-        }
+        Ok(batch.num_rows() == 0 || send(batch, piece.bytes))
+    })?;
+    if let Records::Json(records) = &mut records {
+        told.passed_over.append(records.passed_over());
     }
+    Ok(())
 }
 
 /// Where in a record each column of the schema stands.

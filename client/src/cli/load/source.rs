@@ -1,13 +1,14 @@
 //! The files of a load: what columns they have, and their rows.
 
 use std::{
-    cell::Cell,
     collections::BTreeMap,
     fs::File,
     io::{self, BufRead as _, BufReader},
     path::{Path, PathBuf},
-    rc::Rc,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use arrow_array::{RecordBatch, new_null_array};
@@ -21,7 +22,7 @@ use super::{FileFormat, columnar, csv, infer, names, options::Options, rows, row
 use crate::cli::CliError;
 
 /// What a file says, and how many of its bytes were read for that.
-type Opened = (Box<dyn io::Read>, Rc<Cell<u64>>);
+type Opened = (Box<dyn io::Read + Send>, Arc<AtomicU64>);
 
 /// How a gzip and a Zstandard file begin.
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
@@ -61,11 +62,11 @@ impl InputFile {
     /// What a CSV or a JSON file says, decompressed where it is gzip or Zstandard by its first bytes; and how many
     /// bytes of the file were read for it.
     pub(crate) fn open_text(&self) -> Result<Opened, CliError> {
-        let bytes = Rc::new(Cell::new(0));
-        let counted = Counted { file: self.open()?, bytes: Rc::clone(&bytes) };
+        let bytes = Arc::new(AtomicU64::new(0));
+        let counted = Counted { file: self.open()?, bytes: Arc::clone(&bytes) };
         let mut input = BufReader::with_capacity(BUFFER_BYTES, counted);
         let start = input.fill_buf().map_err(|e| self.error(e))?;
-        let input: Box<dyn io::Read> = if start.starts_with(GZIP_MAGIC) {
+        let input: Box<dyn io::Read + Send> = if start.starts_with(GZIP_MAGIC) {
             Box::new(MultiGzDecoder::new(input))
         } else if start.starts_with(ZSTD_MAGIC) {
             let mut decoder = zstd::Decoder::with_buffer(input).map_err(|e| self.error(e))?;
@@ -86,13 +87,13 @@ impl InputFile {
 /// Counts what is read.
 struct Counted {
     file: File,
-    bytes: Rc<Cell<u64>>,
+    bytes: Arc<AtomicU64>,
 }
 
 impl io::Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.file.read(buffer)?;
-        self.bytes.set(self.bytes.get() + bytes as u64);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(bytes)
     }
 }

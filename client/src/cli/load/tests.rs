@@ -325,6 +325,26 @@ fn many_rows_come_in_several_batches() {
 }
 
 #[test]
+fn what_comes_far_behind_has_its_place() {
+    let row = |i: usize| match i {
+        100_000 => "1\n".to_owned(),
+        140_000 => "x,2.5\n".to_owned(),
+        _ => format!("{i},{i}\n"),
+    };
+    let text = format!("a,b\n{}", (0..150_000).map(row).collect::<String>());
+    let bad = "f.csv:100002: 1 fields, not 2";
+    let outcome = read_csv(&["--skip-bad", "1"], &text, None).unwrap();
+    assert_eq!(outcome.schema, "a utf8 not null, b float64 not null");
+    let note = "column \"a\" is text, for \"x\" in row 140001 of f.csv; the 139,999 values before are int32";
+    assert_eq!((outcome.notes, outcome.bad), (vec![note.to_owned()], vec![bad.to_owned()]));
+    assert_eq!(outcome.rows.lines().count(), 150_000);
+    check_error(&[], &text, bad);
+    // A bad row is told before what cannot be read behind it.
+    check_error(&[], "a,b\n1\n2,\"x\n", "f.csv:2: 1 fields, not 2");
+    check_error(&["--schema", "a utf8, b utf8"], "a,b\n1\n2,\"x\n", "f.csv:2: 1 fields, not 2");
+}
+
+#[test]
 fn several_files_are_one_table() {
     let folder = TempDir::new().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
