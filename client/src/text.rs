@@ -119,6 +119,9 @@ pub(crate) fn parse_time(text: &str) -> Option<Time> {
     if !is_date(date.as_bytes()) || !matches!(time.as_bytes().first(), Some(b'T' | b't' | b' ')) {
         return None;
     }
+    if let Some(micros) = parse_whole_second(date, time) {
+        return Some(Time { micros, was_cut: false });
+    }
     let utc: Tz = UTC_OFFSET.parse().ok()?;
     // As in a time of day, seconds may be left out; the library wants them.
     let to_minutes = time.len() == 6 && parse_time_of_day(&time[1..]).is_some();
@@ -127,6 +130,21 @@ pub(crate) fn parse_time(text: &str) -> Option<Time> {
     let micros = moment.timestamp_micros();
     let was_cut = !moment.timestamp_subsec_nanos().is_multiple_of(1000);
     calendar::has_time(micros).then_some(Time { micros, was_cut })
+}
+
+/// A date and `T10:00:00Z` or ` 10:00:00`: most timestamps are written so, and read without a text that is made for the library.
+/// Nothing is told of other forms.
+fn parse_whole_second(date: &str, time: &str) -> Option<i64> {
+    // Default: it is UTC without a zone.
+    let clock = time.strip_suffix('Z').unwrap_or(time);
+    let &[_, h, hh, b':', m, mm, b':', s, ss] = clock.as_bytes() else { return None };
+    let number = |ten: u8, one: u8, below: i64| {
+        let is_number = ten.is_ascii_digit() && one.is_ascii_digit();
+        let number = is_number.then(|| i64::from(ten - b'0') * 10 + i64::from(one - b'0'));
+        number.filter(|n| *n < below)
+    };
+    let seconds = (number(h, hh, 24)? * 60 + number(m, mm, 60)?) * 60 + number(s, ss, 60)?;
+    Some((i64::from(parse_date(date)?) * 24 * 60 * 60 + seconds) * 1_000_000)
 }
 
 fn is_date(text: &[u8]) -> bool {
@@ -227,6 +245,23 @@ mod tests {
         check("1970-01-01T01:00:00+01:00", Some(0));
         check("1969-12-31T23:59:59.999999Z", Some(-1));
         check("1970-01-01T00:00:00.000001000Z", Some(1));
+        check("0001-01-01 00:00:00", Some(i64::from(calendar::FIRST_DAY) * 86_400_000_000));
+        check("9999-12-31T23:59:59Z", Some((i64::from(calendar::LAST_DAY) + 1) * 86_400_000_000 - 1_000_000));
+        // What is read at once is what the library reads.
+        for whole in
+            ["1969-12-31T23:59:58", "2016-02-29 00:00:59", "2013-07-04t19:08:07", "0001-01-01T23:59:00"]
+        {
+            let expected = parse_timestamp(&format!("{whole}.0Z"));
+            assert!(expected.is_some(), "{whole}");
+            check(whole, expected);
+            check(&format!("{whole}Z"), expected);
+        }
+        for bad in
+            ["2015-02-29T00:00:00Z", "1970-01-01T24:00:00", "1970-01-01 00:60:00Z", "1970-01-01T0a:00:00"]
+        {
+            check(bad, None);
+            check(&bad.replace(":00Z", ":00.0Z"), None);
+        }
         for bad in ["0000-12-31T00:00:00Z", "9999-12-31T23:00:00-01:00", "infinity"] {
             check(bad, None);
         }
