@@ -177,6 +177,59 @@ async fn columns_change_at_three_nodes() {
     }
 }
 
+/// Their file has the nulls still, in rows that are deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_whose_nulls_went_is_told_to_have_none() {
+    let store = tempfile::tempdir().unwrap();
+    let url = store.path().to_str().unwrap();
+    let client = Client::connect(&serve(url, |_| {}).await).await.unwrap();
+    let one = std::slice::from_ref(&client);
+    let statements = [
+        ("CREATE TABLE t (id BIGINT, c TEXT, n DECIMAL(38, 2))", 0),
+        ("INSERT INTO t VALUES (1, 'a', 1), (2, NULL, 2), (3, 'c', NULL), (4, 'd', 4)", 4),
+    ];
+    all(one, &statements).await;
+    let first = version(&client).await;
+    let statements = [
+        ("UPDATE t SET c = 'filled' WHERE c IS NULL", 1),
+        ("DELETE FROM t WHERE n IS NULL", 1),
+        ("ALTER TABLE t ALTER c SET NOT NULL", 0),
+        ("SELECT count(*) FROM t WHERE c <> ''", 3),
+        ("ALTER TABLE t ALTER n SET NOT NULL", 0),
+        ("SELECT CAST(sum(n) AS BIGINT) FROM t WHERE c >= 'a'", 7),
+        // One that the first file does not have.
+        ("CREATE TABLE u (id BIGINT)", 0),
+        ("INSERT INTO u VALUES (1), (2), (3)", 3),
+        ("ALTER TABLE u ADD COLUMN later BIGINT", 0),
+        ("INSERT INTO u VALUES (4, 4), (5, NULL)", 2),
+        ("UPDATE u SET later = id WHERE id <= 2", 2),
+        ("DELETE FROM u WHERE later IS NULL", 2),
+        ("ALTER TABLE u ALTER later SET NOT NULL", 0),
+    ];
+    all(one, &statements).await;
+    client.sql("SELECT * FROM t").collect().await.unwrap();
+    client.sql("SELECT * FROM u").collect().await.unwrap();
+    for sql in ["INSERT INTO t VALUES (7, NULL, 7)", "INSERT INTO u VALUES (7, NULL)"] {
+        assert_eq!(reason(client.sql(sql).collect().await), ErrorReason::InvalidBatch, "{sql}");
+    }
+    // Another server has none of it in memory.
+    let other = Client::connect(&serve(url, |_| {}).await).await.unwrap();
+    let old = format!("SELECT count(c) FROM t FOR VERSION AS OF {first}");
+    for client in [&client, &other] {
+        for (sql, expected) in [
+            ("SELECT count(*) FROM t WHERE c IS NOT NULL AND n > 0", 3),
+            ("SELECT count(*) FROM t WHERE c = 'filled' AND n = 2", 1),
+            ("SELECT min(id) FROM t WHERE n > 1", 2),
+            ("SELECT sum(later) FROM u", 7),
+            (&*old, 3),
+            ("SELECT count(*) FROM t", 3),
+        ] {
+            assert_eq!(number(client, sql).await, expected, "{sql}");
+        }
+        client.sql("SELECT * FROM t").collect().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_in_memory_keeps_its_columns() {
     let client = Client::connect(&serve("memory:", |_| {}).await).await.unwrap();

@@ -5,6 +5,7 @@ mod bounds;
 mod convert;
 pub(crate) mod digest;
 mod encode;
+mod filled;
 pub(crate) mod footer;
 mod nested;
 pub(crate) mod page_checksums;

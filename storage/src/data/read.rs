@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema as arrow;
 use basalt_core::{
     error::{Error, ErrorKind},
@@ -30,6 +30,7 @@ use parquet::{
 use super::{
     alike, convert,
     digest::{Piece, Seen},
+    filled::filled,
     footer,
     nested::Shape,
     partition,
@@ -81,7 +82,7 @@ enum Source {
 pub struct DataReader {
     store: Store,
     seen: Seen,
-    file: Arc<DataFile>,
+    fragment: FragmentEntry,
     path: String,
     metadata: ArrowReaderMetadata,
     projection: ProjectionMask,
@@ -98,6 +99,8 @@ pub struct DataReader {
     current: Mutex<Option<ParquetRecordBatchReader>>,
     /// Rows that are still to come.
     rows: usize,
+    /// The deleted ones, once they were asked for.
+    deleted: Option<Option<Sip>>,
 }
 
 impl std::fmt::Debug for DataReader {
@@ -151,7 +154,7 @@ impl DataReader {
         Ok(Self {
             store: store.clone(),
             seen: log.seen().clone(),
-            file: Arc::clone(&fragment.file),
+            fragment: fragment.clone(),
             path,
             projection: ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied()),
             metadata,
@@ -166,6 +169,7 @@ impl DataReader {
             groups: groups.into_iter(),
             current: Mutex::new(None),
             rows: fragment.rows as usize,
+            deleted: None,
         })
     }
 
@@ -220,11 +224,12 @@ impl DataReader {
             };
             if let (Some(batch), reader) = catching(&self.store, self.place(), decode).await? {
                 self.current = Mutex::new(Some(reader));
+                let first = (self.fragment.rows as usize).saturating_sub(self.rows);
                 self.rows = self
                     .rows
                     .checked_sub(batch.num_rows())
                     .ok_or_else(|| self.corrupt("it has more rows"))?;
-                return self.to_table(&batch).map(Some);
+                return self.to_table(&batch, first).await.map(Some);
             }
         }
         Ok(None)
@@ -242,7 +247,7 @@ impl DataReader {
             .collect();
         let bytes = self.store.get_ranges(&self.path, &ranges).await?;
         let (seen, file, schema) =
-            (self.seen.clone(), Arc::clone(&self.file), self.metadata.parquet_schema());
+            (self.seen.clone(), Arc::clone(&self.fragment.file), self.metadata.parquet_schema());
         let of = schema.num_columns();
         let named = self.leaves.iter().map(|leaf| (*leaf, schema.column(*leaf).path().string()));
         let named: Vec<_> = named.zip(bytes.clone()).collect();
@@ -260,7 +265,33 @@ impl DataReader {
         catching(&self.store, self.place(), read).await
     }
 
-    fn to_table(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// A batch of the file as one of the table; `first` is its first row in the fragment.
+    async fn to_table(&mut self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let mut columns = self.decoded(batch)?;
+        if self.fragment.file.deletion_vector.is_some()
+            && self.deleted.is_none()
+            && columns.iter().zip(&self.columns).any(|(column, (field, _))| lacks_values(column, field))
+        {
+            self.deleted = Some(deletions::read(&self.store, &self.fragment).await?);
+        }
+        for (column, (field, _)) in columns.iter_mut().zip(&self.columns) {
+            if let Some(Some(deleted)) = &self.deleted
+                && lacks_values(column, field)
+            {
+                let is_deleted = |row: usize| deleted.contains((first + row) as u64);
+                *column = filled(column, field, is_deleted)
+                    .map_err(|why| self.corrupt(format!("column {:?}: {why}", field.name)))?;
+            }
+            check_array(column, field).map_err(|e| self.corrupt(e))?;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|e| self.corrupt(e))
+    }
+
+    /// The columns of a batch, in the forms that they have in the table.
+    fn decoded(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let rows = batch.num_rows();
         let column = |((field, source), shape): (&(Field, Source), &Option<Arc<Shape>>)| -> Result<ArrayRef> {
             let wrong = |why: String| self.corrupt(format!("column {:?}: {why}", field.name));
@@ -273,13 +304,9 @@ impl DataReader {
                     .ok_or_else(|| wrong(format!("its partition's value is no {}", field.type_name())))?,
                 Source::Missing => new_null_array(&field.data_type.to_arrow(), rows),
             };
-            check_array(&column, field).map_err(|e| self.corrupt(e))?;
             Ok(column)
         };
-        let columns = self.columns.iter().zip(&self.nested).map(column).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|e| self.corrupt(e))
+        self.columns.iter().zip(&self.nested).map(column).collect()
     }
 
     fn place(&self) -> String {
@@ -289,6 +316,11 @@ impl DataReader {
     fn corrupt(&self, why: impl ToString) -> StorageError {
         StorageError::corrupt(self.place(), why)
     }
+}
+
+/// Whether a column has nulls and may have none.
+fn lacks_values(column: &ArrayRef, field: &Field) -> bool {
+    !field.nullable && column.null_count() > 0
 }
 
 /// The columns, and the leaves of the file's schema that they need.

@@ -2,10 +2,10 @@
 
 use std::{fs, sync::Arc};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _};
 use basalt_core::limits::FRAGMENT_ROWS;
 use basalt_sip::Sip;
-use basalt_storage::{Change, Operation, Store, TableState};
+use basalt_storage::{Alteration, Change, Operation, Store, TableState};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
@@ -41,6 +41,49 @@ async fn deleted_rows_are_gone_and_stay_so() {
         }
     }
     assert_eq!(numbers(&log, &state).await, [0, 1, 2, 100_000]);
+}
+
+/// Whoever tells a column to have no nulls has found none in rows that are not deleted; the file has what it had.
+#[tokio::test]
+async fn nulls_of_deleted_rows_are_none_of_their_column() {
+    // The texts of every third row are null.
+    let nulls: Vec<u64> = (0..100_000).step_by(3).collect();
+    for (deleted, wrong) in [(&nulls[..], None), (&nulls[..nulls.len() - 1], Some("row 34463"))] {
+        let store = Store::in_memory();
+        let (log, state) = table(&store).await;
+        let state = append(&log, &state, 0..100_000).await.state;
+        let change = Change {
+            operation: Operation::Delete,
+            deletions: vec![(0, Sip::from_sorted_ids(deleted))],
+            ..Change::default()
+        };
+        let state = commit(&log, &state, &change).await.state;
+        let full = Alteration::SetNullable("text".to_owned(), false);
+        let change = Change { operation: Operation::Alter, alterations: vec![full], ..Change::default() };
+        let state = commit(&log, &state, &change).await.state;
+        let mut reader = log.read(&state, state.fragment(0).unwrap(), &[1]).await.unwrap();
+        let mut row = 0;
+        let error = loop {
+            match reader.next().await {
+                Ok(Some(batch)) => {
+                    for text in batch.column(0).as_string::<i32>() {
+                        let expected = if row % 3 == 0 { String::new() } else { format!("text {row}") };
+                        assert_eq!(text, Some(&*expected));
+                        row += 1;
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error.to_string()),
+            }
+        };
+        match (error, wrong) {
+            (None, None) => assert_eq!(row, 100_000),
+            (Some(error), Some(wrong)) => assert!(error.contains(wrong), "{error}"),
+            (error, wrong) => panic!("{error:?}, not {wrong:?}"),
+        }
+        let file = &state.fragment(0).unwrap().file;
+        assert_eq!(log.verify(&state, file).await.unwrap().damage, []);
+    }
 }
 
 #[tokio::test]
