@@ -229,7 +229,7 @@ impl CatalogLog {
     pub async fn unnamed_folders(&self, state: &CatalogState) -> Result<Vec<String>> {
         let mut folders = self.store.folders(TABLES).await?;
         folders.retain(|folder| !state.names(folder));
-        let drafts = self.drafts_among(folders.clone()).await?;
+        let drafts = self.drafts_among(folders.clone(), self.store.environment().wall()).await?;
         folders.retain(|folder| drafts.iter().all(|(draft, _)| draft != folder));
         let mut unnamed = Vec::new();
         for folder in folders {

@@ -3,8 +3,11 @@
 //! Nothing else of a store's folders is removed: what the catalog does not name, and no mark says to be a draft, may be a
 //! table whose entry was lost, or another program's.
 
+use std::{sync::Arc, time::SystemTime};
+
 use crate::{
     catalog::{CatalogLog, CatalogState, JOURNAL, MARK, TABLES, TableEntry},
+    environment::millis,
     error::{Result, StorageError},
     limits::ORPHAN_AGE,
     log::{FOLDER, TableLog},
@@ -19,14 +22,20 @@ impl CatalogLog {
     /// # Errors
     /// Those of [`refresh`](Self::refresh), with nothing removed; [`StorageError::Store`]; what was removed until then
     /// is gone.
-    pub async fn vacuum(&self, state: &std::sync::Arc<CatalogState>) -> Result<Vacuumed> {
+    pub async fn vacuum(&self, state: &Arc<CatalogState>) -> Result<Vacuumed> {
         let state = self.refresh(state).await?;
         // Default: for good.
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
         let mut done = Vacuumed::default();
         let folders = self.store.folders(TABLES).await?;
         let unnamed: Vec<_> = folders.iter().filter(|folder| !state.names(folder)).cloned().collect();
-        for (folder, is_old) in self.drafts_among(unnamed).await? {
+        let is_any = !unnamed.is_empty() || folders.iter().any(|folder| state.dropped.contains_key(folder));
+        let clock = match is_any {
+            true => self.store.clock().await?,
+            // Nothing is removed by its age.
+            false => SystemTime::UNIX_EPOCH,
+        };
+        for (folder, is_old) in self.drafts_among(unnamed, clock).await? {
             if is_old {
                 let removed = self.remove_folder("its table got no name", &folder).await?;
                 let (files, bytes) = (removed.files, removed.bytes);
@@ -38,7 +47,7 @@ impl CatalogLog {
         for folder in folders {
             let Some((table, at)) = state.dropped.get(&folder) else { continue };
             let is_live = state.tables().values().any(|table| table.location == folder);
-            if is_live || !table.is_in_own_folder() || self.store.now_millis().saturating_sub(*at) <= keep {
+            if is_live || !table.is_in_own_folder() || millis(clock).saturating_sub(*at) <= keep {
                 continue;
             }
             if let Some(other) = self.other_table(table).await? {

@@ -84,8 +84,13 @@ pub(crate) fn new_id(environment: &dyn Environment) -> Uuid {
 
 /// Milliseconds since 1970.
 pub(crate) fn now_millis(environment: &dyn Environment) -> i64 {
-    // Default: a clock that stands before 1970 is at its beginning, one beyond all times at their end.
-    let since = environment.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    millis(environment.wall())
+}
+
+/// The same of a time.
+pub(crate) fn millis(at: SystemTime) -> i64 {
+    // Default: a time before 1970 is its beginning, one beyond all times their end.
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     // Default: as above.
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

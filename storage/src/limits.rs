@@ -72,6 +72,10 @@ pub(crate) const READ_GRACE: Duration = Duration::from_secs(60);
 pub(crate) const PIN_LEASE: Duration = Duration::from_secs(3 * 60);
 /// By how much longer a vacuum counts that: clocks differ, and a renewal takes its time.
 pub(crate) const PIN_GRACE: Duration = Duration::from_secs(60);
+/// What the clocks of a machine and of a store may differ by, before that is warned of.
+pub(crate) const CLOCKS_AGREE: Duration = Duration::from_secs(60);
+/// By how much the time that a store says of a file may be before the one at which it was written: some count seconds.
+pub(crate) const STAMP_UNIT: Duration = Duration::from_secs(2);
 /// Pins of one table, of all nodes together.
 pub(crate) const TABLE_PINS: usize = 256;
 /// How old a version of the log must be to be removed, however many there are: whoever follows the log has read it by

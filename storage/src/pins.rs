@@ -19,11 +19,11 @@ use crate::{
     error::Result,
     limits::{PIN_GRACE, PIN_LEASE, TABLE_PINS},
     log::{TableLog, TableState},
-    store::Listed,
+    store::{Listed, is_reading},
 };
 
 /// Where pins are; the name begins with what Delta's own clean-up leaves alone.
-const FOLDER: &str = "_basalt_pins";
+pub(crate) const FOLDER: &str = "_basalt_pins";
 
 /// A lease on a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,13 +66,15 @@ impl Pin {
     }
 }
 
-/// The pins of a listing: those whose leases are no older than this, and the files of the others.
+/// The pins of a listing: those whose leases are no older than this, and the files of the others, with those that have told
+/// somebody the time so long ago.
 pub(crate) fn pins_of(listed: &[Listed], lease: Duration) -> (BTreeSet<Pin>, Vec<Listed>) {
     let (mut held, mut ended) = (BTreeSet::new(), Vec::new());
     for file in listed {
         match Pin::of(&file.path) {
             Some(pin) if file.age() <= lease => drop(held.insert(pin)),
             Some(_) => ended.push(file.clone()),
+            None if is_reading(&file.path) && file.age() > lease => ended.push(file.clone()),
             None => {}
         }
     }
@@ -163,7 +165,13 @@ mod tests {
         let pin = Pin { version: 12, holder: 0xab };
         assert_eq!(pin.path(), "_basalt_pins/00000000000000000012.00000000000000ab.json");
         assert_eq!(Pin::of(&pin.path()), Some(pin));
-        for other in ["_basalt_pins/12.ab.json", "_basalt_pins/x", "part-0.json", "_basalt_pins/.json"] {
+        for other in [
+            "_basalt_pins/12.ab.json",
+            "_basalt_pins/clock.00ab.json",
+            "_basalt_pins/x",
+            "part-0.json",
+            "_basalt_pins/.json",
+        ] {
             assert_eq!(Pin::of(other), None, "{other}");
         }
     }

@@ -11,7 +11,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -22,9 +21,12 @@ use object_store::{
 };
 use uuid::Uuid;
 
+mod clock;
 mod files;
+mod leftovers;
 mod probe;
 
+pub(crate) use clock::is_reading;
 pub(crate) use files::{Listed, Mark};
 
 use crate::{
@@ -486,27 +488,6 @@ impl Store {
         }
     }
 
-    /// Removes what writes that were cut off have left in a folder of a local store and below it: temporary files of
-    /// names that Basalt writes, older than `age`. Other stores show nothing of such a write.
-    pub(crate) async fn delete_leftovers(&self, folder: &str, age: Duration) -> usize {
-        let Some(folder) = self.local.as_ref().map(|local| local.join(folder)) else { return 0 };
-        let now = self.environment.wall();
-        let walk = move || {
-            let mut deleted = Vec::new();
-            delete_leftovers(&folder, now, age, &mut deleted);
-            deleted
-        };
-        let deleted = match self.run(walk).await {
-            Ok(deleted) => deleted,
-            Err(error) => {
-                tracing::error!(%error, "looking for what writes have left");
-                return 0;
-            }
-        };
-        self.log_deleted("what a write that was cut off has left", &deleted);
-        deleted.len()
-    }
-
     /// Removes a folder of a local store, and those in it, as far as they hold no files. Other stores have no folders.
     pub(crate) async fn delete_empty_folders(&self, folder: &str) {
         let Some(folder) = self.local.as_ref().map(|local| local.join(folder)) else { return };
@@ -559,24 +540,6 @@ fn create_folder(path: &std::path::Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn delete_leftovers(folder: &std::path::Path, now: SystemTime, age: Duration, deleted: &mut Vec<String>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        // Of a link, its own: nothing outside of the folder is removed.
-        let Ok(meta) = entry.path().symlink_metadata() else { continue };
-        let old = meta.modified().is_ok_and(|at| now.duration_since(at).is_ok_and(|passed| passed >= age));
-        if meta.is_dir() {
-            delete_leftovers(&entry.path(), now, age, deleted);
-        } else if meta.is_file()
-            && old
-            && is_leftover(&entry.file_name().to_string_lossy())
-            && std::fs::remove_file(entry.path()).is_ok()
-        {
-            deleted.push(entry.path().display().to_string());
-        }
-    }
-}
-
 fn delete_empty_folders(folder: &std::path::Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -585,12 +548,4 @@ fn delete_empty_folders(folder: &std::path::Path) {
     }
     // Refused for a folder that is not empty.
     let _ = std::fs::remove_dir(folder);
-}
-
-/// Whether a file name is that of a write of ours that is under way: a name that Basalt gives, `#`, and digits.
-fn is_leftover(name: &str) -> bool {
-    name.rsplit_once('#').is_some_and(|(name, n)| {
-        let ours = [".json", ".parquet", ".bin", "_last_checkpoint"].iter().any(|end| name.ends_with(end));
-        ours && !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())
-    })
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     deletions,
+    environment::millis,
     error::Result,
     limits::{
         KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, PIN_GRACE, PIN_LEASE, READ_GRACE,
@@ -45,20 +46,44 @@ impl TableLog {
     pub async fn vacuum(&self, state: &Arc<TableState>) -> Result<Vacuumed> {
         let state = self.refresh(state).await?;
         let listed = self.store().list("", None).await?;
+        let found = listed.len() as u64;
+        let now = self.store().now_millis();
+        let mut removed = self.unneeded(&state, listed.clone(), now).await?;
+        if removed.iter().any(|(_, files)| !files.is_empty()) {
+            // They are old by this machine's clock. Others write by theirs.
+            let clock = self.store().clock().await?;
+            let listed = listed.into_iter().map(|file| file.by(clock)).collect();
+            removed = self.unneeded(&state, listed, now.min(millis(clock))).await?;
+        }
+        let mut done = Vacuumed::default();
+        for (why, files) in removed {
+            done.add(&files);
+            self.store().delete(why, files.into_iter().map(|file| file.path)).await?;
+        }
+        done.left = found - done.files;
+        self.store().delete_leftovers("", ORPHAN_AGE).await;
+        Ok(done)
+    }
+
+    /// The files of a listing that nothing needs at a time, in milliseconds since 1970, and why.
+    async fn unneeded(
+        &self,
+        state: &Arc<TableState>,
+        listed: Vec<Listed>,
+        now: i64,
+    ) -> Result<[(&'static str, Vec<Listed>); 4]> {
         let (pins, ended) = pins_of(&listed, PIN_LEASE + PIN_GRACE);
-        let pinned = self.pinned_states(&state, &pins).await?;
+        let pinned = self.pinned_states(state, &pins).await?;
         let keep = kept_for(&listed, state.version(), self.keep());
         // Default: for good.
-        let (keep_millis, now) =
-            (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), self.store().now_millis());
-        let mut needed = files_in(self.store(), &state)?;
+        let keep_millis = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+        let mut needed = files_in(self.store(), state)?;
         let mut gone = BTreeSet::new();
         for (path, vector, at) in state.removed() {
             let files = files_of(self.store(), path, vector);
             if now.saturating_sub(at) > keep_millis { gone.extend(files) } else { needed.extend(files) }
         }
 
-        let found = listed.len() as u64;
         let (log, data): (Vec<_>, Vec<_>) =
             listed.into_iter().partition(|file| file.path.starts_with(FOLDER));
         let (mut left, mut orphans) = (Vec::new(), Vec::new());
@@ -79,19 +104,12 @@ impl TableLog {
             true => Vec::new(),
             false => old_versions(log, keep.max(LOG_AGE), before, first_pinned),
         };
-        let mut done = Vacuumed::default();
-        for (why, files) in [
+        Ok([
             ("it has left the table", left),
             ("it is of a write that was cut off", orphans),
             ("a checkpoint has taken its place", log),
             ("it is a pin whose holder is gone", ended),
-        ] {
-            done.add(&files);
-            self.store().delete(why, files.into_iter().map(|file| file.path)).await?;
-        }
-        done.left = found - done.files;
-        self.store().delete_leftovers("", ORPHAN_AGE).await;
-        Ok(done)
+        ])
     }
 }
 

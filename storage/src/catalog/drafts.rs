@@ -5,7 +5,11 @@
 //! as a draft, which is what tells it from a table whose entry was lost: a draft whose maker was cut off is removed by a
 //! [vacuum](CatalogLog::vacuum), after a day.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use basalt_core::{
     error::{Error, ErrorKind},
@@ -156,11 +160,15 @@ impl CatalogLog {
         self.remove_folder("its table got no name", &draft.entry.location).await.map(|_| ())
     }
 
-    /// Those of some folders, which no entry names, that are drafts: with whether each is too old to be published.
-    pub(crate) async fn drafts_among(&self, folders: Vec<String>) -> Result<Vec<(String, bool)>> {
+    /// Those of some folders, which no entry names, that are drafts: with whether each is too old, at a time, to be published.
+    pub(crate) async fn drafts_among(
+        &self,
+        folders: Vec<String>,
+        now: SystemTime,
+    ) -> Result<Vec<(String, bool)>> {
         let looked = folders.into_iter().map(|folder| async move {
             let mark = self.store.head(&format!("{folder}/{MARK}")).await?;
-            Ok::<_, StorageError>(mark.map(|mark| (folder, mark.age() > ORPHAN_AGE)))
+            Ok::<_, StorageError>(mark.map(|mark| (folder, mark.by(now).age() > ORPHAN_AGE)))
         });
         let mut found = stream::iter(looked).buffered(CONCURRENT_REQUESTS);
         let mut drafts = Vec::new();

@@ -116,7 +116,11 @@ impl TableLog {
         if checkpoints.iter().any(|(later, at)| later.version > version && is_older(*at)) {
             return Ok(false);
         }
-        match commit(base).is_some() || checkpoints.keys().any(|checkpoint| checkpoint.version >= base) {
+        // A checkpoint may stand in the place of the version before. Where there is one of a later version, it may be what the
+        // version before went for, whenever that was: whether ours is part of what it holds is not known then.
+        let is_later = checkpoints.keys().any(|checkpoint| checkpoint.version > version);
+        let is_base = || checkpoints.keys().any(|checkpoint| checkpoint.version >= base);
+        match commit(base).is_some() || !is_later && is_base() {
             true => Ok(true),
             false => Err(self.gone(base)),
         }

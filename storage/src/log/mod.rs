@@ -49,7 +49,7 @@ pub use state::{DoneRequest, Request, RowsDigest, TableState};
 
 use crate::{
     data::{self, digest::Seen},
-    environment::age,
+    environment::{age, millis},
     error::{Result, StorageError},
     limits::{COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, LOOKS, NEWEST_FOR, SMALL_BYTES},
     schema,
@@ -360,7 +360,7 @@ impl TableLog {
         }
         let at = match actions::timestamp(bytes) {
             Some(at) => Some(at),
-            None => self.store.head(&path).await?.map(|file| retained::millis(file.modified)),
+            None => self.store.head(&path).await?.map(|file| millis(file.modified)),
         };
         for action in &mut actions {
             if let Action::Remove(remove) = action {

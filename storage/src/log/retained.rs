@@ -6,10 +6,7 @@
 //! as it is pinned. Every node decides that by the store alone, so a node that
 //! never had a version answers for it like all others.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::Arc;
 
 use super::{
     TableLog, actions,
@@ -21,6 +18,7 @@ use super::{
     whole_checkpoints,
 };
 use crate::{
+    environment::millis,
     error::{Result, StorageError},
     limits::{CHECKPOINT_EVERY, COMMIT_BYTES, KEPT_VERSIONS},
 };
@@ -119,11 +117,4 @@ impl TableLog {
         let superseded = actions::timestamp(&bytes).unwrap_or_else(|| millis(file.modified));
         Ok(self.store.now_millis().saturating_sub(superseded) <= self.keep_millis())
     }
-}
-
-pub(super) fn millis(at: SystemTime) -> i64 {
-    // Default: a time before 1970 is its beginning, one beyond all times their end.
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Default: as above.
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

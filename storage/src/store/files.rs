@@ -16,11 +16,16 @@ pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
-    /// When it was listed.
+    /// When it was listed, by the clock of this machine, or [another](Self::by).
     pub(crate) seen: SystemTime,
 }
 
 impl Listed {
+    /// The same, seen no later than at a time.
+    pub(crate) fn by(self, clock: SystemTime) -> Self {
+        Self { seen: self.seen.min(clock), ..self }
+    }
+
     /// How long ago it was written.
     pub(crate) fn age(&self) -> Duration {
         // Default: what another clock has written later than now is new.

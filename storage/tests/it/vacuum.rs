@@ -9,7 +9,9 @@ use std::{
 };
 
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, Change, CommitError, Store, TableLog};
+use basalt_storage::{
+    CatalogLog, Change, CommitError, Environment, Pin, Pinned, Process, StorageError, Store, TableLog,
+};
 use object_store::local::LocalFileSystem;
 
 use crate::support::{append, batch, commit, numbers, schema, table};
@@ -240,6 +242,93 @@ async fn what_a_crash_leaves_behind_harms_nobody() {
     let left = files(&data);
     assert!(left.iter().all(|f| !f.contains('#') && !f.contains("part-y")), "{left:?}");
     assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [1]);
+}
+
+/// A machine whose clock is ahead by so much.
+#[derive(Debug)]
+struct Ahead(Duration);
+
+impl Environment for Ahead {
+    fn wall(&self) -> SystemTime {
+        Process.wall() + self.0
+    }
+
+    fn random(&self) -> u128 {
+        Process.random()
+    }
+
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        Process.run(job);
+    }
+}
+
+#[tokio::test]
+async fn what_is_old_by_a_clock_that_is_ahead_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = folder.path().to_str().unwrap();
+    let store = Store::open(url).unwrap();
+    let ahead = Store::open_in(Arc::new(Ahead(DAY + DAY + DAY)), url).unwrap();
+    let data = folder.path().join("tables/t");
+    let (log, state) = table(&store).await;
+    let state = append(&log, &state, 0..10).await.state;
+    assert_eq!(log.pin(&state, Pin::new(1, 7)).await.unwrap(), Pinned::Held);
+    let state = commit(&log, &state, &Change { remove: vec![0], ..Change::default() }).await.state;
+    // Under way: rows, and a file of which not all is written.
+    let file = log.write_data(&schema(), vec![batch([7])]).await.unwrap();
+    fs::write(data.join("part-x.zstd.parquet#1"), b"PAR1").unwrap();
+    let before = files(&data);
+
+    let theirs = TableLog::new(ahead.folder("tables/t").unwrap());
+    assert_eq!(theirs.vacuum(&theirs.load().await.unwrap()).await.unwrap().files, 0);
+    assert_eq!(files(&data), before);
+    let change = Change { add: vec![file], ..Change::default() };
+    let state = commit(&log, &state, &change).await.state;
+    assert_eq!(numbers(&log, &state).await, [7]);
+    let old = log.at(&state, 1).await.unwrap().unwrap();
+    assert_eq!(numbers(&log, &old).await, (0..10).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_is_old_by_a_clock_that_is_ahead_is_no_draft_that_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = folder.path().to_str().unwrap();
+    let ahead = Store::open_in(Arc::new(Ahead(DAY + DAY + DAY)), url).unwrap();
+    let (ours, theirs) = (CatalogLog::new(Store::open(url).unwrap(), DAY), CatalogLog::new(ahead, DAY));
+    let empty = ours.load().await.unwrap();
+    let draft = ours.draft(&empty, "new", &schema(), BTreeMap::new()).await.unwrap();
+    append(&draft.log, &draft.table, [1, 2]).await;
+    let old = ours.create(&ours.load().await.unwrap(), "old", &schema(), BTreeMap::new()).await.unwrap();
+    append(&old.log, &old.table, [3]).await;
+    let state = ours.remove(&old.catalog, "old").await.unwrap();
+    assert_eq!(theirs.vacuum(&theirs.load().await.unwrap()).await.unwrap().files, 0);
+    assert_eq!(numbers(&old.log, &old.log.load().await.unwrap()).await, [3]);
+    let state = ours.publish(&state, &[draft], &[]).await.unwrap();
+    let (log, state) = ours.open(&state.tables()["new"]).await.unwrap();
+    assert_eq!(numbers(&log, &state).await, [1, 2]);
+}
+
+/// Its version stands before a checkpoint, and nothing says whether that was made of it.
+#[tokio::test]
+async fn a_version_behind_one_that_a_later_checkpoint_has_taken_the_place_of_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+    let (log, mut state) = table(&Store::over(Arc::new(objects))).await;
+    state = append(&log, &state, [1]).await.state;
+    // It has seen a moment ago that this is the newest version.
+    let asleep = TableLog::new(log.store().clone());
+    let seen = asleep.refresh(&state).await.unwrap();
+    for i in 2..5 {
+        state = append(&log, &state, [i]).await.state;
+    }
+    log.checkpoint(&state).await.unwrap();
+    for version in 0..4 {
+        fs::remove_file(folder.path().join(format!("tables/t/_delta_log/{version:020}.json"))).unwrap();
+    }
+    let file = asleep.write_data(&schema(), vec![batch([7])]).await.unwrap();
+    let change = Change { add: vec![file], ..Change::default() };
+    let error = asleep.commit(&seen, &change).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown(StorageError::Corrupt { .. })), "{error:?}");
+    assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [1, 2, 3, 4]);
 }
 
 #[tokio::test]
