@@ -8,7 +8,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use basalt_core::table::Table;
 use basalt_proto::v1::{self as pb, filter};
 
-use crate::{limits, moment::Moment, state::State, status::Result, tables::TableVersion};
+use crate::{
+    limits,
+    moment::Moment,
+    sets::{Scope, Sets},
+    state::State,
+    status::Result,
+    tables::{TableVersion, VersionPin},
+};
 
 /// The moment since when the store must have been looked into.
 fn needed(state: &State) -> Moment {
@@ -159,6 +166,18 @@ pub(crate) async fn pin(
         }
     }
     state.tables.pin(name, version)
+}
+
+/// Pins what a kept set needs, as [`Sets::pin`] has it, also where this node has not heard of the table or of its version.
+pub(crate) async fn pin_set(state: &State, scope: &Scope) -> Result<Option<Arc<VersionPin>>> {
+    if scope.key.is_none() && !scope.table.is_empty() && state.tables.is_durable() {
+        match pin(state, &scope.table, Some(scope.version)).await {
+            Err(error) if error.is_outage() => return Err(error),
+            // What is not there needs no pin.
+            _ => {}
+        }
+    }
+    Sets::pin(&state.tables, scope).await
 }
 
 /// Makes everything as new as what was acknowledged.

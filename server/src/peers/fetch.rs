@@ -14,10 +14,12 @@ use tonic::{Code, Request, Status, Streaming};
 use super::node_for;
 use crate::{
     access::{Action, Caller, Object},
-    convert, limits,
+    convert,
+    coordinator::fresh,
+    limits,
     membership::{Link, LinkState},
     memory::Consumer,
-    sets::{self, Handle, Keeper, KeptSet, Sets},
+    sets::{self, Handle, Keeper, KeptSet},
     state::State as Server,
     status::{RequestError, Result},
     trace,
@@ -190,7 +192,21 @@ async fn take(
         return Err(Status::data_loss("it is not the one of its handle").into());
     }
     // The other node has pinned its version; this one's pin goes on when that one is gone.
-    let pin = Sets::pin(&server.tables, &set.scope).await.ok().flatten();
+    let pinned = timeout_at(until, fresh::pin_set(server, &set.scope)).await;
+    let pin = match pinned.map_err(|_| RequestError::deadline())? {
+        Ok(pin) => pin,
+        Err(error) if error.is_outage() => return Err(error.into()),
+        Err(error) => {
+            let (table, version) = (set.scope.table.as_str(), set.scope.version);
+            tracing::warn!(
+                table,
+                version,
+                error = error.message(),
+                "a set from another node pins no version here"
+            );
+            None
+        }
+    };
     // From here on it is counted as one that is kept.
     drop(held);
     let (keeper, left) = (Keeper::elsewhere(head.keepers), Duration::from_millis(head.expires_ms));

@@ -3,16 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use basalt_proto::v1::{self as pb, sip_service_server::SipService};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
 use crate::{
     call::Call,
-    convert, limits,
+    convert,
+    coordinator::fresh,
+    limits,
     peers::fetch,
-    sets::{Handle, Keeper, KeptSet, Sets},
+    sets::{Handle, Keeper, KeptSet},
     state::State,
-    status::Result,
+    status::{RequestError, Result},
     units::millis,
 };
 
@@ -68,7 +70,9 @@ impl Sips {
     async fn put_set(&self, call: &mut Call, request: pb::PutSipRequest) -> Result<pb::PutSipResponse> {
         let (state, scope) = (Arc::clone(&self.0), convert::scope(request.scope)?);
         scope.may_be_read(call.caller())?;
-        let pin = Sets::pin(&self.0.tables, &scope).await?;
+        let deadline = self.0.deadline(call)?;
+        let pin = timeout_at(deadline, fresh::pin_set(&self.0, &scope)).await;
+        let pin = pin.map_err(|_| RequestError::deadline())??;
         let keeper = Keeper::new(call.caller());
         let put = move |_: &_| {
             let sip = Arc::new(convert::sip(request.sip)?);
@@ -81,7 +85,7 @@ impl Sips {
                 state.sets.keep(keeper, KeptSet { scope, sip }, pin, time, Instant::now())?;
             Ok(pb::PutSipResponse { handle: handle.to_vec(), expires_ms: millis(left), cardinality })
         };
-        let answer = self.0.cpu.query(self.0.deadline(call)?, self.0.control_of(call.caller()), put).await?;
+        let answer = self.0.cpu.query(deadline, self.0.control_of(call.caller()), put).await?;
         call.rows = answer.cardinality;
         Ok(answer)
     }

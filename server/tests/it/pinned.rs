@@ -178,6 +178,29 @@ async fn versions_in_memory_go_with_their_time_as_well() {
     assert_eq!(selected(client, &handle).await.unwrap(), n);
 }
 
+/// Whoever takes a set over may not have heard of its version before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_that_another_node_has_taken_over_outlives_the_first() {
+    let mut nodes = Nodes::places(2).await;
+    for i in 0..2 {
+        nodes.restart_with(i, |config| config.keep_versions = SHORT).await;
+    }
+    for i in 0..2 {
+        nodes.sees(i, 1).await;
+    }
+    nodes.client(0).create_table("t", &rows(0, 0).schema()).await.unwrap();
+    nodes.client(0).write_all("t", &[rows(0, 1000)]).await.unwrap();
+    let (handle, _, n) = kept(nodes.client(0), 77, Duration::from_secs(600)).await;
+    let request = pb::GetSipRequest { handle: handle.clone() };
+    let taken = SipServiceClient::new(nodes.client(1).channel()).get(request).await.unwrap().into_inner();
+    assert_eq!((taken.cardinality, n), (77, 77));
+    nodes.stop(0).await;
+    nodes.client(1).delete("t", col("id").ge(0)).await.unwrap();
+    let mut next = 1000;
+    write_until(nodes.client(1), &mut next, || true).await;
+    assert_eq!(selected(nodes.client(1), &handle).await.unwrap(), 77);
+}
+
 /// What is left of it is merged in the background, under other addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kept_set_is_that_of_its_version_when_rows_in_memory_are_merged() {
