@@ -1,5 +1,5 @@
-//! Values of a statement as columns of a table have them, before they are compared with what is there: the rows of an INSERT
-//! that ON CONFLICT joins to the table's by their keys.
+//! Values of a statement as columns of a table have them, before they are compared with what is there, or stand beside it in
+//! one column: the rows of an INSERT that ON CONFLICT joins to the table's by their keys, and what it sets there.
 
 use std::sync::Arc;
 

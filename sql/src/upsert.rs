@@ -115,8 +115,8 @@ impl Upsert<'_> {
             .map(|column| {
                 let kept = format!("{}.{}", self.alias, name(&column));
                 let is_set = set.iter().any(|(set, _)| *set == column);
-                // What is set takes the place of this.
-                let then = if is_set { "NULL".to_owned() } else { kept };
+                // A CASE of two types would make others of the new values as well. What is set takes the place of the NULL.
+                let then = if is_set { stored::call("NULL", &self.schema.fields()[column]) } else { kept };
                 let insert = inserted(column);
                 format!("CASE WHEN {address} IS NULL THEN {insert} ELSE {then} END AS \"={column}\"")
             })
@@ -142,10 +142,13 @@ impl Upsert<'_> {
         let mut query = template(&sql)?;
         let of = select(&mut query)?;
         for (column, value) in set {
-            if let Some(SelectItem::ExprWithAlias { expr: Expr::Case { else_result, .. }, .. }) =
+            if let Some(SelectItem::ExprWithAlias { expr: Expr::Case { else_result: Some(then), .. }, .. }) =
                 of.projection.get_mut(column)
+                && let Expr::Function(call) = &mut **then
+                && let ast::FunctionArguments::List(list) = &mut call.args
+                && let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(given))) = list.args.first_mut()
             {
-                *else_result = Some(Box::new(value));
+                *given = value;
             }
         }
         let is_new = of.selection.take();
