@@ -19,6 +19,8 @@ use crate::{
 
 /// The column that says which row of those with the same key one is.
 const NUMBER: &str = "=n";
+/// The column that says which row of all one is, in the order in which they come.
+const PLACE: &str = "=o";
 /// What the new rows of an INSERT are in its ON CONFLICT.
 const EXCLUDED: &str = "excluded";
 
@@ -89,10 +91,11 @@ impl Upsert<'_> {
     /// The new rows are joined to those that are there.
     pub(crate) fn rows(
         self,
-        source: Box<ast::Query>,
+        mut source: Box<ast::Query>,
         update: Option<ast::DoUpdate>,
         open: bool,
     ) -> Result<Rewritten> {
+        let does_nothing = update.is_none();
         let name = |column: &usize| quoted(&self.schema.fields()[*column].name).to_string();
         let list = |parts: Vec<String>, between: &str| parts.join(between);
         let new = quoted(EXCLUDED);
@@ -128,10 +131,19 @@ impl Upsert<'_> {
         };
         let with_values = self.columns.iter().map(|column| as_stored(&format!("s.{}", name(column)), column));
         let missing = nulls_named.iter().flatten().map(|column| as_stored("NULL", column));
+        // Their windows and joins have rows in any order.
+        let place_of = quoted(PLACE);
+        let (placed, in_order) = match does_nothing {
+            true => (format!(", row_number() OVER () AS {place_of}"), format!(" ORDER BY {place_of}")),
+            false => (String::new(), String::new()),
+        };
+        if does_nothing {
+            keep_order(&mut source)?;
+        }
         let sql = format!(
             "SELECT {}, {address}, {new}.{number} FROM (SELECT s.*, CASE WHEN {nulls} THEN 1 ELSE row_number() OVER \
-             (PARTITION BY {}) END AS {number} FROM (SELECT {} FROM (SELECT 1) AS s ({})) AS s) AS {new} LEFT JOIN {} AS {} ON {same} \
-             WHERE {address} IS NULL",
+             (PARTITION BY {}{in_order}) END AS {number} FROM (SELECT {}{placed} FROM (SELECT 1) AS s ({})) AS s) AS {new} \
+             LEFT JOIN {} AS {} ON {same} WHERE {address} IS NULL",
             list(values, ", "),
             list(keys, ", "),
             list(with_values.chain(missing).collect(), ", "),
@@ -152,7 +164,6 @@ impl Upsert<'_> {
             }
         }
         let is_new = of.selection.take();
-        let does_nothing = selection.is_none();
         of.selection = match (selection, is_new) {
             // The first of those with the same key.
             (None, Some(is_new)) => {
@@ -185,6 +196,14 @@ impl Upsert<'_> {
 
 fn both(op: ast::BinaryOperator, left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// Has the order of a query stay where it stands in FROM: the planner drops one there that no LIMIT needs.
+fn keep_order(query: &mut ast::Query) -> Result<()> {
+    if query.order_by.is_some() && query.limit_clause.is_none() && query.fetch.is_none() {
+        query.limit_clause = template(&format!("SELECT 1 LIMIT {}", i64::MAX))?.limit_clause;
+    }
+    Ok(())
 }
 
 /// Puts a query in the place of the innermost one of the template.
