@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 
 use basalt_core::{query::ROW_ADDRESS, schema::Schema};
 use datafusion::sql::sqlparser::ast::{
-    self, Assignment, AssignmentTarget, Expr, Ident, ObjectNamePart, SelectItem, SetExpr, TableFactor,
-    TableWithJoins,
+    self, Assignment, AssignmentTarget, Expr, Ident, ObjectNamePart, SelectItem, TableFactor, TableWithJoins,
 };
 
 use crate::{
@@ -13,6 +12,7 @@ use crate::{
     catalog::Change,
     command::Command,
     error::{Error, Result},
+    parse::ast_parser,
     stored,
     write::{Effect, Rewritten, assigned, quoted, select, template, with_addresses},
 };
@@ -167,20 +167,14 @@ impl Upsert<'_> {
         of.selection = match (selection, is_new) {
             // The first of those with the same key.
             (None, Some(is_new)) => {
-                let first = template(&format!("SELECT {new}.{number} = 1"))?;
-                let first = match *first.body {
-                    SetExpr::Select(first) => first.projection.into_iter().next(),
-                    _ => None,
-                };
-                match first {
-                    Some(SelectItem::UnnamedExpr(first)) => {
-                        Some(both(ast::BinaryOperator::And, is_new, first))
-                    }
-                    _ => Some(is_new),
-                }
+                let first = expression(&format!("{new}.{number} = 1"))?;
+                Some(both(ast::BinaryOperator::And, is_new, first))
             }
             (Some(Some(condition)), Some(is_new)) => {
-                Some(both(ast::BinaryOperator::Or, is_new, Expr::Nested(Box::new(condition))))
+                let taken = both(ast::BinaryOperator::Or, is_new, Expr::Nested(Box::new(condition)));
+                // A second row of a key is an error, of whichever of them the condition is true.
+                let second = expression(&format!("{new}.{number} > 1"))?;
+                Some(both(ast::BinaryOperator::Or, taken, second))
             }
             _ => None,
         };
@@ -192,6 +186,12 @@ impl Upsert<'_> {
         let effect = Effect { change, address: Some(columns), number, rows, width: Some(columns + 2) };
         Ok(Rewritten { command: Command::Merge, query: ast::Statement::Query(query), effect })
     }
+}
+
+/// The expression of a text of ours.
+fn expression(sql: &str) -> Result<Expr> {
+    let expr = ast_parser(sql).and_then(|mut parser| parser.parse_expr().ok());
+    expr.ok_or_else(|| Error::Internal(format!("{sql} is not parsed")))
 }
 
 fn both(op: ast::BinaryOperator, left: Expr, right: Expr) -> Expr {
