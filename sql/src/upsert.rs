@@ -2,9 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use basalt_core::{query::ROW_ADDRESS, schema::Schema};
+use basalt_core::{
+    query::ROW_ADDRESS,
+    schema::{DataType, Field, Schema},
+};
 use datafusion::sql::sqlparser::ast::{
-    self, Assignment, AssignmentTarget, Expr, Ident, ObjectNamePart, SelectItem, TableFactor, TableWithJoins,
+    self, Assignment, AssignmentTarget, CastKind, Expr, Ident, ObjectNamePart, SelectItem, SetExpr,
+    TableFactor, TableWithJoins, UnaryOperator, Value,
 };
 
 use crate::{
@@ -39,7 +43,8 @@ pub(crate) struct Upsert<'a> {
 
 impl Upsert<'_> {
     /// Whether a new row takes the place of an old one in all columns, so that nothing of the old one need be known.
-    pub(crate) fn is_whole(&self, update: &ast::DoUpdate) -> bool {
+    /// Rows are not found by keys that are null or floats: they are joined.
+    pub(crate) fn is_whole(&self, update: &ast::DoUpdate, source: &ast::Query) -> bool {
         let as_it_is = |assignment: &Assignment| {
             let (AssignmentTarget::ColumnName(target), Expr::CompoundIdentifier(value)) =
                 (&assignment.target, &assignment.value)
@@ -56,7 +61,13 @@ impl Upsert<'_> {
         let set: Option<Vec<usize>> = update.assignments.iter().map(as_it_is).collect();
         let Some(set) = set else { return false };
         let mut all = 0..self.schema.fields().len();
+        let is_found = |key: &usize| {
+            let Field { data_type, nullable, .. } = &self.schema.fields()[*key];
+            !matches!(data_type, DataType::Float32 | DataType::Float64)
+                && (!*nullable || self.sources[*key].is_some_and(|at| has_no_null(source, at)))
+        };
         update.selection.is_none()
+            && self.keys.iter().all(is_found)
             && self.sources.iter().all(Option::is_some)
             && all.all(|column| set.contains(&column) || self.keys.contains(&column))
     }
@@ -154,11 +165,13 @@ impl Upsert<'_> {
         let mut query = template(&sql)?;
         let of = select(&mut query)?;
         for (column, value) in set {
-            if let Some(SelectItem::ExprWithAlias { expr: Expr::Case { else_result: Some(then), .. }, .. }) =
-                of.projection.get_mut(column)
+            if let Some(SelectItem::ExprWithAlias {
+                expr: Expr::Case { else_result: Some(then), .. }, ..
+            }) = of.projection.get_mut(column)
                 && let Expr::Function(call) = &mut **then
                 && let ast::FunctionArguments::List(list) = &mut call.args
-                && let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(given))) = list.args.first_mut()
+                && let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(given))) =
+                    list.args.first_mut()
             {
                 *given = value;
             }
@@ -185,6 +198,25 @@ impl Upsert<'_> {
         let change = Change::Update { exactly: true };
         let effect = Effect { change, address: Some(columns), number, rows, width: Some(columns + 2) };
         Ok(Rewritten { command: Command::Merge, query: ast::Statement::Query(query), effect })
+    }
+}
+
+/// Whether a query is one of VALUES that have constants in a column, none of which is null.
+fn has_no_null(source: &ast::Query, at: usize) -> bool {
+    match &*source.body {
+        SetExpr::Values(values) => values.rows.iter().all(|row| row.content.get(at).is_some_and(is_constant)),
+        _ => false,
+    }
+}
+
+/// Whether an expression is a constant that is not null.
+fn is_constant(value: &Expr) -> bool {
+    match value {
+        Expr::Value(value) => !matches!(value.value, Value::Null | Value::Placeholder(_)),
+        Expr::Nested(value)
+        | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: value }
+        | Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: value, .. } => is_constant(value),
+        _ => false,
     }
 }
 

@@ -399,7 +399,7 @@ fn insert(insert: ast::Insert, table: &str, schema: &Schema, open: bool) -> Resu
     let upsert = Upsert { table, alias, schema, columns, sources, keys };
     match action {
         OnConflictAction::DoNothing => upsert.rows(source, None, open),
-        OnConflictAction::DoUpdate(update) if upsert.is_whole(&update) => Ok(upsert.whole(source)),
+        OnConflictAction::DoUpdate(update) if upsert.is_whole(&update, &source) => Ok(upsert.whole(source)),
         OnConflictAction::DoUpdate(update) => upsert.rows(source, Some(update), open),
     }
 }

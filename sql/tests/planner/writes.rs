@@ -377,6 +377,29 @@ async fn a_conflict_is_resolved_by_what_stands_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_are_replaced_by_keys_that_cannot_be_null() {
+    let (engine, store) = (engine(), Arc::<Store>::default());
+    all(
+        &engine,
+        &store,
+        &[
+            ("CREATE TABLE t (k INT, a TEXT)", &["0"]),
+            ("INSERT INTO t VALUES (1, 'a'), (-2, 'b') ON CONFLICT (k) DO UPDATE SET a = excluded.a", &["2"]),
+            (
+                "INSERT INTO t VALUES (1, 'c'), (NULL, 'd') ON CONFLICT (k) DO UPDATE SET a = excluded.a",
+                &["2"],
+            ),
+            ("INSERT INTO t SELECT k, upper(a) FROM t ON CONFLICT (k) DO UPDATE SET a = excluded.a", &["3"]),
+            ("SELECT k, a FROM t ORDER BY k, a", &["-2|B", "1|C", "NULL|D", "NULL|d"]),
+        ],
+    )
+    .await;
+    let changes = store.changes.lock().unwrap().clone();
+    let joined = Change::Update { exactly: true };
+    assert_eq!(changes, [Change::Replace(vec!["k".to_owned()]), joined.clone(), joined]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_fit_is_refused_and_nothing_is_written() {
     let (engine, store) = (engine(), Arc::<Store>::default());
     all(
