@@ -18,7 +18,7 @@ use super::Asker;
 use crate::{
     access::Caller,
     class::Class,
-    coordinator::Pinned,
+    coordinator::{Pinned, fresh},
     limits,
     memory::{Consumer, Reservation},
     state::State,
@@ -26,6 +26,9 @@ use crate::{
     tables::{self, NewRows, Replaces, TableVersion, Update, Writing},
     writes::Stream,
 };
+
+/// The reason of an error of what was begun with columns that the table has no longer: nothing of it is written.
+pub(super) const OTHER_COLUMNS: &str = "VERSION_GONE";
 
 /// See the module.
 pub(super) struct Buffer {
@@ -231,6 +234,11 @@ impl Buffer {
                 if only_adds {
                     state.tables.look_again(table.name()).await?;
                 }
+                Ok(Written::Conflict)
+            }
+            // Another server may have changed them, and this one not have heard of it.
+            Err(error) if error.reason() == OTHER_COLUMNS => {
+                fresh::newest_alone(&state, table.name()).await?;
                 Ok(Written::Conflict)
             }
             Err(error) => Err(error),

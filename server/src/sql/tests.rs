@@ -287,6 +287,24 @@ async fn transactions_are_whole_or_nothing_in_a_store() {
     transactions(&started(store.path().to_str().unwrap()).await).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_other_columns_by_its_commit_is_a_conflict() {
+    let store = tempfile::tempdir().unwrap();
+    let state = started(store.path().to_str().unwrap()).await;
+    alone(&state, "CREATE TABLE t (k BIGINT NOT NULL, n BIGINT)").await;
+    alone(&state, "INSERT INTO t VALUES (1, 10), (2, 20)").await;
+    for (sql, alter) in [
+        ("INSERT INTO t (k, n) VALUES (3, 30)", "ALTER TABLE t ADD COLUMN m INT"),
+        ("UPDATE t SET n = n + 1", "ALTER TABLE t DROP COLUMN m"),
+    ] {
+        let transaction = Arc::<Transaction>::default();
+        within(&state, &transaction, sql).await;
+        alone(&state, alter).await;
+        assert_eq!(transaction.commit(&state).await.unwrap_err().reason(), "WRITE_CONFLICT", "{sql}");
+        assert_eq!(seen(&state).await.0, 30, "{sql}");
+    }
+}
+
 /// Allows everything, but for one thing, and remembers what it was asked.
 #[derive(Debug)]
 struct But {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::{
     Asker, At, Transaction,
-    buffer::{Buffer, Counts},
+    buffer::{Buffer, Counts, OTHER_COLUMNS},
     carried,
     define::NewDraft,
     on,
@@ -43,7 +43,11 @@ impl At {
                 let buffer = transaction.take(&self.pinned.table, change, open)?;
                 (buffer, Into::Transaction(Arc::clone(transaction)))
             }
-            None => (open(change)?, Into::Version(Arc::clone(&self.state))),
+            None => match open(change) {
+                // They have changed since the statement was planned.
+                Err(error) if error.reason() == OTHER_COLUMNS => return Ok(Box::new(Overtaken)),
+                buffer => (buffer?, Into::Version(Arc::clone(&self.state))),
+            },
         };
         let before = buffer.counts();
         let (runtime, trace) = (self.runtime.clone(), self.asker.trace.clone());
@@ -80,7 +84,9 @@ impl At {
                 let deleted = state.tables.delete_unless(&table, filter, &|| committing.begin()).await;
                 drop(token);
                 match deleted {
-                    Err(error) if error.is_conflict() || is_gone(&error) => {
+                    Err(error)
+                        if error.is_conflict() || is_gone(&error) || error.reason() == OTHER_COLUMNS =>
+                    {
                         committing.is_refused();
                         Ok(None)
                     }
@@ -89,6 +95,24 @@ impl At {
             }),
         ));
         deleted.await.map_err(|_| carried(RequestError::internal()))?.map_err(carried)
+    }
+}
+
+/// Of a statement that another change has overtaken before it wrote: it takes nothing, and ends in a conflict.
+struct Overtaken;
+
+#[async_trait]
+impl Writer for Overtaken {
+    async fn insert(&mut self, _: RecordBatch) -> basalt_sql::Result<()> {
+        Ok(())
+    }
+
+    async fn delete(&mut self, _: UInt64Array) -> basalt_sql::Result<()> {
+        Ok(())
+    }
+
+    async fn commit(self: Box<Self>) -> basalt_sql::Result<Written> {
+        Ok(Written::Conflict)
     }
 }
 

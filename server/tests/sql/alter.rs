@@ -1,6 +1,14 @@
 //! Tables whose columns change: what is there stays readable, by the old columns at old versions and by the new ones at
 //! new versions, at every node and behind a restart.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
 use basalt_client::{Client, ErrorReason};
 
 use crate::{
@@ -228,6 +236,37 @@ async fn a_column_whose_nulls_went_is_told_to_have_none() {
         }
         client.sql("SELECT * FROM t").collect().await.unwrap();
     }
+}
+
+/// What is written meanwhile is planned again with the columns that there are by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_change_beside_statements_that_write() {
+    let store = tempfile::tempdir().unwrap();
+    let client = Client::connect(&serve(store.path().to_str().unwrap(), |_| {}).await).await.unwrap();
+    let one = std::slice::from_ref(&client);
+    all(one, &[("CREATE TABLE t (k INT, n BIGINT)", 0)]).await;
+    all(one, &[("INSERT INTO t VALUES (0, 0)", 1)]).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let writer = |sql: &'static str| {
+        let (client, done) = (client.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            let mut written = 0;
+            while !done.load(Ordering::SeqCst) {
+                written += number(&client, sql).await;
+            }
+            written
+        })
+    };
+    let inserts = writer("INSERT INTO t (k, n) VALUES (1, 0)");
+    let updates = writer("UPDATE t SET n = n + 1 WHERE k = 0");
+    for change in ["ADD COLUMN c INT", "DROP COLUMN c"].into_iter().cycle().take(16) {
+        number(&client, &format!("ALTER TABLE t {change}")).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    done.store(true, Ordering::SeqCst);
+    let (inserted, updated) = (inserts.await.unwrap(), updates.await.unwrap());
+    assert_eq!(number(&client, "SELECT count(*) FROM t WHERE k = 1").await, inserted);
+    assert_eq!(number(&client, "SELECT sum(n) FROM t").await, updated);
 }
 
 #[tokio::test(flavor = "multi_thread")]
