@@ -97,10 +97,15 @@ impl Settings {
         self.changed = self.first.clone();
     }
 
-    /// Puts one back to what it was in other settings.
-    pub(super) fn restore(&mut self, name: &'static str, before: &Self) {
-        match before.changed.get(name) {
-            Some(value) => drop(self.changed.insert(name, value.clone())),
+    /// What one is set to, if it is not as it was at first.
+    pub(super) fn set_to(&self, name: &str) -> Option<String> {
+        self.changed.get(name).cloned()
+    }
+
+    /// Puts one back to what it was set to.
+    pub(super) fn restore(&mut self, name: &'static str, before: Option<String>) {
+        match before {
+            Some(value) => drop(self.changed.insert(name, value)),
             None => drop(self.changed.remove(name)),
         }
     }

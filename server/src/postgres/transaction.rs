@@ -1,6 +1,6 @@
 //! What a client tells of its connection: transactions, settings, and cursors.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use basalt_core::query::Literal;
 use basalt_sql::script::Part;
@@ -22,6 +22,11 @@ use crate::{limits, logged, sql::Transaction as Writes};
 /// The setting that a block has from the other one when it begins.
 const READ_ONLY: &str = "transaction_read_only";
 const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
+/// The beginning of the names of settings that only a block has.
+const OF_BLOCK: &str = "transaction_";
+
+/// Settings, and what they are set to where they are not as they were at first.
+type Local = BTreeMap<&'static str, Option<String>>;
 
 /// A block of BEGIN.
 #[derive(Debug, Default)]
@@ -29,8 +34,8 @@ pub(super) struct Transaction {
     pub(super) state: State,
     /// The settings before it.
     before: Option<Settings>,
-    /// What was set for it alone.
-    local: Vec<&'static str>,
+    /// What was set for it alone, and what the session has there.
+    local: Local,
     savepoints: Vec<Savepoint>,
     /// What its statements write, until it is committed.
     pub(super) writes: Arc<Writes>,
@@ -57,6 +62,7 @@ impl Transaction {
 struct Savepoint {
     name: String,
     settings: Settings,
+    local: Local,
     /// The names of those that were open.
     portals: Vec<String>,
     /// See [`Transaction::written`].
@@ -101,8 +107,8 @@ impl Session {
                     };
                     // Unless its own modes say otherwise.
                     let (_, default) = self.settings.get(DEFAULT_READ_ONLY)?;
+                    self.keep_local(READ_ONLY);
                     self.settings.set(READ_ONLY, &[default])?;
-                    self.transaction.local.push(READ_ONLY);
                 } else {
                     self.warn("25001", "there is already a transaction in progress")?;
                 }
@@ -143,13 +149,15 @@ impl Session {
                 "SET"
             }
             Command::Set(name, values, local) => {
+                self.is_to_change(&name, local)?;
                 let told = self.settings.set(&name, &values)?;
-                self.changed(&name, told, local)?;
+                self.report(told)?;
                 "SET"
             }
             Command::SetDefault(name, local) => {
+                self.is_to_change(&name, local)?;
                 let told = self.settings.reset(&name)?;
-                self.changed(&name, told, local)?;
+                self.report(told)?;
                 "SET"
             }
             Command::SetTransaction(_, true) if self.transaction.state == State::None => {
@@ -162,12 +170,15 @@ impl Session {
             }
             Command::SetTransaction(modes, false) => {
                 for (name, value) in modes {
-                    let told = self.settings.set(&format!("default_{name}"), &[value.to_owned()])?;
+                    let name = format!("default_{name}");
+                    self.is_to_change(&name, false)?;
+                    let told = self.settings.set(&name, &[value.to_owned()])?;
                     self.report(told)?;
                 }
                 "SET"
             }
             Command::Reset(name) => {
+                self.is_to_change(&name, false)?;
                 let told = self.settings.reset(&name)?;
                 self.report(told)?;
                 "RESET"
@@ -274,25 +285,36 @@ impl Session {
         Ok(())
     }
 
-    /// A setting was changed, perhaps for this transaction alone, as its client is told.
-    fn changed(&mut self, name: &str, told: Option<(&'static str, String)>, local: bool) -> Result<()> {
+    /// A setting is to change, for this transaction alone or for the session, whose value stays when the transaction is
+    /// committed.
+    fn is_to_change(&mut self, name: &str, local: bool) -> Result<()> {
+        let (name, _) = self.settings.get(name)?;
         if local {
-            self.transaction.local.push(self.settings.get(name)?.0);
+            self.keep_local(name);
+        } else if !name.starts_with(OF_BLOCK) {
+            self.transaction.local.remove(name);
         }
-        self.report(told)
+        Ok(())
+    }
+
+    /// Keeps what the session has for a setting that is to change for this transaction alone.
+    fn keep_local(&mut self, name: &'static str) {
+        let before = self.settings.set_to(name);
+        self.transaction.local.entry(name).or_insert(before);
     }
 
     fn reset_all(&mut self) -> Result<()> {
         let before = self.settings.clone();
         self.settings.reset_all();
+        self.transaction.local.retain(|name, _| name.starts_with(OF_BLOCK));
         self.report_changes(&before)
     }
 
     /// Sets what holds for this transaction alone.
     fn set_transaction(&mut self, modes: &[(&'static str, &'static str)]) -> Result<()> {
         for (name, value) in modes {
+            self.keep_local(name);
             self.settings.set(name, &[(*value).to_owned()])?;
-            self.transaction.local.push(name);
         }
         Ok(())
     }
@@ -327,7 +349,9 @@ impl Session {
         };
         let now = self.settings.clone();
         match commits {
-            true => transaction.local.iter().for_each(|name| self.settings.restore(name, &before)),
+            true => {
+                transaction.local.into_iter().for_each(|(name, value)| self.settings.restore(name, value));
+            }
             false => self.settings = before,
         }
         self.report_changes(&now)
@@ -341,8 +365,8 @@ impl Session {
             return Err(Error::new("53400", format!("more than {} savepoints", limits::POSTGRES_SAVEPOINTS)));
         }
         let (settings, portals) = (self.settings.clone(), self.portals.keys().cloned().collect());
-        let written = self.transaction.written;
-        self.transaction.savepoints.push(Savepoint { name, settings, portals, written });
+        let (local, written) = (self.transaction.local.clone(), self.transaction.written);
+        self.transaction.savepoints.push(Savepoint { name, settings, local, portals, written });
         Ok(())
     }
 
@@ -362,6 +386,7 @@ impl Session {
         }
         self.portals.retain(|name, _| savepoint.portals.contains(name));
         let before = std::mem::replace(&mut self.settings, savepoint.settings.clone());
+        self.transaction.local = savepoint.local.clone();
         self.transaction.state = State::Open;
         self.report_changes(&before)
     }

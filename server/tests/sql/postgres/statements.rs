@@ -159,6 +159,26 @@ async fn what_is_set_for_a_transaction_holds_for_it_alone() {
         client.query(end).await;
         assert_eq!(client.query("SHOW statement_timeout").await[1], "D 5000");
     }
+    // What comes back is what the session has by then, not before the block.
+    for (block, expected) in [
+        (
+            "SET statement_timeout = 2000; SET LOCAL statement_timeout = 3000; SET LOCAL statement_timeout = 4000",
+            "D 2000",
+        ),
+        ("SET LOCAL statement_timeout = 3000; SET statement_timeout = 6000", "D 6000"),
+        ("SET LOCAL statement_timeout = 3000; RESET statement_timeout", "D 30000"),
+        ("SET statement_timeout = 7000; SET LOCAL statement_timeout = 3000; RESET ALL", "D 30000"),
+        (
+            "SET statement_timeout = 8000; SET LOCAL statement_timeout = 3000; SAVEPOINT s; SET statement_timeout = 9000; \
+             ROLLBACK TO s",
+            "D 8000",
+        ),
+    ] {
+        client.query(&format!("BEGIN; {block}; COMMIT")).await;
+        assert_eq!(client.query("SHOW statement_timeout").await[1], expected, "{block}");
+    }
+    client.query("BEGIN; SET statement_timeout = 2000; SET LOCAL statement_timeout = 3000; ROLLBACK").await;
+    assert_eq!(client.query("SHOW statement_timeout").await[1], "D 8000");
     assert_eq!(client.query("SET statement_timeout TO DEFAULT").await, ["C SET", "Z I"]);
     assert_eq!(client.query("SHOW statement_timeout").await[1], "D 30000");
     assert_eq!(client.query(insert).await, ["C INSERT 0 1", "Z I"]);
