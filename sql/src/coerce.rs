@@ -99,7 +99,11 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
             Ok((plan, is_other))
         }
         LogicalPlan::Values(values) => values_of(values),
-        LogicalPlan::Join(join) => join_of(join),
+        LogicalPlan::Join(mut join) => {
+            let is_other = parameters::of_sets(&mut join)?;
+            let (plan, changed) = join_of(join)?;
+            Ok((plan, is_other || changed))
+        }
         plan => Ok((plan, false)),
     }
 }

@@ -6,11 +6,12 @@ use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, IntervalUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
-        DFSchema, Result as PlanResult,
+        DFSchema, JoinType, NullEquality, Result as PlanResult,
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Expr, ExprSchemable as _, Limit, LogicalPlan, Operator, Projection, Union,
+        BinaryExpr, Distinct, Expr, ExprSchemable as _, Join, Limit, LogicalPlan, Operator, Projection,
+        SubqueryAlias, Union,
         expr::{AggregateFunctionParams, Cast, Placeholder, WindowFunction},
         utils::merge_schema,
     },
@@ -96,41 +97,92 @@ pub(crate) fn given(data_type: &DataType) -> DataType {
 /// and those that meet none the type of NULL: the planner looks for that of one with another name at a column of that name.
 pub(crate) fn of_union(union: &mut Union) -> PlanResult<()> {
     let columns = union.schema.fields().len();
-    let is_open = |expr: &Expr| open(unaliased(expr)).is_some();
-    let has_open = |input: &LogicalPlan| match input {
-        LogicalPlan::Projection(projection) => projection.expr.iter().any(is_open),
-        _ => false,
-    };
     // Where they have not as many columns, the planner says so.
     if union.inputs.iter().any(|input| input.schema().fields().len() != columns)
         || !union.inputs.iter().any(|input| has_open(input))
     {
         return Ok(());
     }
+    let types = met(&union.inputs);
+    union.inputs = union.inputs.iter().map(|input| typed(input, &types)).collect::<PlanResult<_>>()?;
+    Ok(())
+}
+
+/// The same of the sides of INTERSECT and EXCEPT, which are joins by all of their columns; whether there are such parameters,
+/// and values that they meet.
+pub(crate) fn of_sets(join: &mut Join) -> PlanResult<bool> {
+    let is_set = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull;
+    let sides = [Arc::clone(&join.left), Arc::clone(&join.right)];
+    if !is_set
+        || sides.iter().any(|side| side.schema().fields().len() != join.on.len())
+        || !sides.iter().any(|side| has_open(side))
+    {
+        return Ok(false);
+    }
+    let types = met(&sides);
+    if types.iter().all(DataType::is_null) {
+        return Ok(false);
+    }
+    join.left = typed(&join.left, &types)?;
+    join.right = typed(&join.right, &types)?;
+    Ok(true)
+}
+
+/// Whether a column of one of several queries is a parameter that may be of any type.
+fn has_open(input: &LogicalPlan) -> bool {
+    match input {
+        LogicalPlan::Projection(projection) => projection.expr.iter().any(is_open),
+        LogicalPlan::Distinct(Distinct::All(input)) => has_open(input),
+        LogicalPlan::SubqueryAlias(alias) => has_open(&alias.input),
+        _ => false,
+    }
+}
+
+fn is_open(expr: &Expr) -> bool {
+    open(unaliased(expr)).is_some()
+}
+
+/// The types of what is given for values of the columns of queries whose columns meet.
+fn met(inputs: &[Arc<LogicalPlan>]) -> Vec<DataType> {
     let type_of = |at: usize| {
-        let known = union.inputs.iter().map(|input| input.schema().field(at).data_type().clone());
+        let known = inputs.iter().map(|input| input.schema().field(at).data_type().clone());
         let known = known.filter(|of| !of.is_null()).map(Some);
         let common = known.reduce(|a, b| both(&a?, &b?)).flatten();
         common.as_ref().map_or(DataType::Null, given)
     };
-    let types: Vec<DataType> = (0..columns).map(type_of).collect();
-    for input in &mut union.inputs {
-        let LogicalPlan::Projection(projection) = &**input else { continue };
-        if !projection.expr.iter().any(is_open) {
-            continue;
-        }
-        let typed = projection.expr.iter().zip(&types).map(|(expr, of)| match open(unaliased(expr)) {
-            Some(id) => {
-                let field = Arc::new(Field::new(id, of.clone(), true));
-                let placeholder = Placeholder::new_with_field(id.to_owned(), Some(field));
-                Expr::Placeholder(placeholder).alias(expr.schema_name().to_string())
-            }
-            None => expr.clone(),
-        });
-        let typed = Projection::try_new(typed.collect(), Arc::clone(&projection.input))?;
-        *input = Arc::new(LogicalPlan::Projection(typed));
+    let columns = inputs.first().map_or(0, |input| input.schema().fields().len());
+    (0..columns).map(type_of).collect()
+}
+
+/// A query whose columns that are parameters of any type are of these types.
+fn typed(input: &Arc<LogicalPlan>, types: &[DataType]) -> PlanResult<Arc<LogicalPlan>> {
+    if !has_open(input) {
+        return Ok(Arc::clone(input));
     }
-    Ok(())
+    let typed = match &**input {
+        LogicalPlan::Projection(projection) => {
+            let columns = projection.expr.iter().zip(types).map(|(expr, of)| match open(unaliased(expr)) {
+                Some(id) => {
+                    let field = Arc::new(Field::new(id, of.clone(), true));
+                    let placeholder = Placeholder::new_with_field(id.to_owned(), Some(field));
+                    Expr::Placeholder(placeholder).alias(expr.schema_name().to_string())
+                }
+                None => expr.clone(),
+            });
+            let input = Arc::clone(&projection.input);
+            LogicalPlan::Projection(Projection::try_new(columns.collect(), input)?)
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            LogicalPlan::Distinct(Distinct::All(typed(input, types)?))
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let input = typed(&alias.input, types)?;
+            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input, alias.alias.clone())?)
+        }
+        _ => return Ok(Arc::clone(input)),
+    };
+    Ok(Arc::new(typed))
 }
 
 /// The types of a plan's parameters by their names, of one that stands in several places the type that has the values of all

@@ -131,7 +131,7 @@ async fn places_tell_the_types_of_parameters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unions_tell_the_types_of_their_parameters() {
+async fn sets_tell_the_types_of_their_parameters() {
     let (_server, mut client) = with_numbers().await;
     let moments = "2023-12-31|1.5 D 2024-01-01|2.5";
     for (sql, given, types, rows) in [
@@ -149,6 +149,12 @@ async fn unions_tell_the_types_of_their_parameters() {
         ("SELECT born, f FROM e UNION ALL SELECT $1, 1.5 ORDER BY 2", &["2023-12-31"], "[1082]", moments),
         ("SELECT s FROM e UNION SELECT $1 ORDER BY 1", &["b"], "[25]", "a D b"),
         ("SELECT $1 AS a UNION ALL SELECT $2 ORDER BY 1", &["x", "y"], "[25, 25]", "x D y"),
+        ("SELECT i FROM e INTERSECT SELECT $1", &["1"], "[20]", "1"),
+        ("SELECT $1 INTERSECT SELECT i FROM e", &["1"], "[20]", "1"),
+        ("SELECT $1 AS i INTERSECT SELECT i FROM e", &["1"], "[20]", "1"),
+        ("SELECT $1 EXCEPT SELECT i FROM e", &["7"], "[20]", "7"),
+        ("SELECT i, born FROM e EXCEPT SELECT $1, $2", &["7", "2024-01-01"], "[20, 1082]", "1|2024-01-01"),
+        ("SELECT $1 EXCEPT SELECT $2", &["x", "y"], "[25, 25]", "x"),
     ] {
         let expected = (format!("t {types}"), format!("D {rows}"));
         assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
