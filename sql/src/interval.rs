@@ -193,6 +193,14 @@ pub(crate) fn order(interval: IntervalMonthDayNano) -> i128 {
     days * DAY + i128::from(interval.nanoseconds)
 }
 
+/// How many nanoseconds it has, where a whole year has 365.25 days and a month beside it 30.
+pub(crate) fn length(interval: IntervalMonthDayNano) -> i128 {
+    let (years, months) = (i128::from(interval.months / 12), i128::from(interval.months % 12));
+    let days = months * MONTH_DAYS + i128::from(interval.days);
+    // A quarter of a day for each year is a leap day in four of them.
+    (years * 1461 * DAY) / 4 + days * DAY + i128::from(interval.nanoseconds)
+}
+
 /// As text: `2 years 1 month -3 days 05:01:03.02`.
 pub(crate) fn text(interval: IntervalMonthDayNano) -> String {
     let mut text = String::new();
@@ -260,5 +268,7 @@ mod tests {
         assert_eq!(parse("3 days", Some("day")), None);
         let month = parse("1 month", None).unwrap();
         assert_eq!(order(month), order(parse("30 days", None).unwrap()));
+        assert_eq!(length(month), 30 * DAY);
+        assert_eq!(length(parse("-1 year -1 month 1 second", None).unwrap()), -34_149_599 * SECOND);
     }
 }

@@ -33,6 +33,7 @@ pub mod distributed;
 mod elsewhere;
 mod engine;
 mod entries;
+mod epoch;
 mod error;
 mod exact;
 mod execute;

@@ -26,6 +26,7 @@ use crate::{
     arithmetic::negated,
     checked, choices, coerce,
     decimals::whole,
+    epoch,
     error::Error,
     functions, lists, named, nested, timestamps, truncated, untyped, windows,
     zeros::{distinct_with_one_zero, is_computed, one_zero, windows_with_one_zero},
@@ -203,6 +204,9 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         }
         Expr::ScalarFunction(function) if whole::is_one(&function, schema) => {
             Transformed::yes(whole::settled(function))
+        }
+        Expr::ScalarFunction(function) if epoch::is_of_interval(&function, schema) => {
+            Transformed::yes(epoch::of_interval(function))
         }
         // Of nanoseconds, which it would be, there are fewer years.
         Expr::ScalarFunction(mut function)

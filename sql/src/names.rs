@@ -69,7 +69,7 @@ const MAP_EXTRACT: &str =
 const MAKE_TIMESTAMP: &str = "make_date($1, $2, $3) + make_time($4, $5, CAST(floor($6) AS INTEGER)) + INTERVAL '1 microsecond' * CAST(round((CAST($6 AS DOUBLE) - floor(CAST($6 AS DOUBLE))) * 1000000) AS BIGINT)";
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 78] = [
+const TEMPLATES: [(&str, usize, &str); 76] = [
     ("element_at", 2, MAP_EXTRACT),
     ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
@@ -111,8 +111,6 @@ const TEMPLATES: [(&str, usize, &str); 78] = [
     ("decimal_average", 1, "basalt_decimal_average(sum($1), count($1), max($1))"),
     ("divide", 2, "basalt_divide_whole($1, $2)"),
     ("epoch", 1, "date_part('epoch', $1)"),
-    ("epoch_ms", 1, "CAST(date_part('epoch', $1) * 1000 AS BIGINT)"),
-    ("epoch_us", 1, "CAST(date_part('epoch', $1) * 1000000 AS BIGINT)"),
     ("fmod", 2, "$1 % $2"),
     ("geomean", 1, "exp(avg(ln($1)))"),
     ("geometric_mean", 1, "exp(avg(ln($1)))"),

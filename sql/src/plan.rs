@@ -35,7 +35,7 @@ use crate::{
     decimals::{floats, quotient, whole},
     define, digests, distributed,
     engine::{Request, Shared},
-    entries,
+    entries, epoch,
     error::{Error, Result},
     execute::execute,
     expected, extremes, fill, functions, gathered,
@@ -134,6 +134,7 @@ impl Base {
             .chain(digests::all())
             .chain(timestamps::all())
             .chain(entries::all())
+            .chain(epoch::all())
             .chain(quotient::all())
             .chain(json::all())
             .chain([named::function(), stored::function()])
@@ -149,7 +150,7 @@ impl Base {
         of_lambdas.extend(ours);
         let state = builder.build();
         let mut of_tasks = state.clone();
-        let inner = functions::inner().chain(lists::inner()).chain(arithmetic::inner());
+        let inner = functions::inner().chain(lists::inner()).chain(arithmetic::inner()).chain(epoch::inner());
         for function in
             inner.chain(bits::inner()).chain(checked::inner()).chain(whole::inner()).chain(floats::inner())
         {

@@ -1,0 +1,169 @@
+//! How long ago 1970 was, and how long an interval is: `epoch_ms` and `epoch_us` in whole numbers, for as floats some are one less
+//! than they are, and `epoch` of an interval, whose years are of 365.25 days as in DuckDB and PostgreSQL.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, Float64Array, Int64Array,
+    cast::AsArray as _,
+    types::{Int64Type, IntervalMonthDayNanoType, Time64NanosecondType},
+};
+use arrow_schema::{DataType, TimeUnit};
+use basalt_core::error::ErrorKind;
+use datafusion::{
+    arrow::compute::cast,
+    common::{DFSchema, Result},
+    logical_expr::{
+        ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility, expr::ScalarFunction,
+    },
+};
+
+use crate::{
+    error::Error,
+    functions::{INTERVAL, moments, of_arrays},
+    interval,
+};
+
+const SECOND: i128 = 1_000_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// So many whole units, each of so many nanoseconds.
+    Units(i128),
+    /// Seconds of an interval, with their fraction.
+    Seconds,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Epoch {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+fn function(name: &'static str, kind: Kind) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Epoch { name, kind, signature: Signature::variadic_any(Volatility::Immutable) })
+}
+
+/// What a session has of them.
+pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
+    [("epoch_ms", 1_000_000), ("epoch_us", 1000)]
+        .into_iter()
+        .map(|(name, nanos)| function(name, Kind::Units(nanos)))
+}
+
+/// What a task may have beside them.
+pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
+    std::iter::once(seconds())
+}
+
+fn seconds() -> ScalarUDF {
+    function("basalt_epoch_of_interval", Kind::Seconds)
+}
+
+/// Whether a call is one of `date_part` for the seconds of an interval.
+pub(crate) fn is_of_interval(call: &ScalarFunction, schema: &DFSchema) -> bool {
+    let is_epoch = |part: &Expr| match part {
+        Expr::Literal(part, _) => {
+            part.try_as_str().flatten().is_some_and(|part| part.eq_ignore_ascii_case("epoch"))
+        }
+        _ => false,
+    };
+    let is_interval = |of: &Expr| of.get_type(schema).is_ok_and(|of| matches!(of, DataType::Interval(_)));
+    call.func.name() == "date_part"
+        && matches!(call.args.as_slice(), [part, of] if is_epoch(part) && is_interval(of))
+}
+
+/// What such a call becomes.
+pub(crate) fn of_interval(call: ScalarFunction) -> Expr {
+    seconds().call(call.args.into_iter().skip(1).collect())
+}
+
+fn takes(data_type: &DataType) -> bool {
+    data_type.is_string()
+        || data_type.is_null()
+        || matches!(
+            data_type,
+            DataType::Date32
+                | DataType::Timestamp(..)
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Interval(_)
+                | DataType::Duration(_)
+        )
+}
+
+impl ScalarUDFImpl for Epoch {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match (types, self.kind) {
+            ([of], Kind::Units(_)) if takes(of) => Ok(DataType::Int64),
+            ([DataType::Interval(_)], Kind::Seconds) => Ok(DataType::Float64),
+            _ => {
+                let message = format!("{} takes a date, a timestamp, a time or an interval", self.name);
+                Err(Error::new(ErrorKind::TypeMismatch, message).into())
+            }
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        of_arrays(&args, |arrays, _| {
+            let [of] = arrays else {
+                return Err(Error::Internal(format!("{} takes one argument", self.name)).into());
+            };
+            let nanos = nanos(of)?;
+            match self.kind {
+                Kind::Units(each) => units(&nanos, each),
+                Kind::Seconds => Ok(floats(&nanos)),
+            }
+        })
+    }
+}
+
+/// Nanoseconds since 1970, since midnight, or of an interval.
+fn nanos(of: &ArrayRef) -> Result<Vec<Option<i128>>> {
+    Ok(match of.data_type() {
+        DataType::Interval(_) => {
+            let intervals = cast(of, &INTERVAL)?;
+            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+            intervals.iter().map(|of| of.map(interval::length)).collect()
+        }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let times = cast(of, &DataType::Time64(TimeUnit::Nanosecond))?;
+            times.as_primitive::<Time64NanosecondType>().iter().map(|of| of.map(i128::from)).collect()
+        }
+        DataType::Duration(unit) => {
+            let each = match unit {
+                TimeUnit::Second => SECOND,
+                TimeUnit::Millisecond => 1_000_000,
+                TimeUnit::Microsecond => 1000,
+                TimeUnit::Nanosecond => 1,
+            };
+            let spans = cast(of, &DataType::Int64)?;
+            spans.as_primitive::<Int64Type>().iter().map(|of| of.map(|of| i128::from(of) * each)).collect()
+        }
+        _ => moments(of)?.iter().map(|of| of.map(|of| i128::from(of) * 1000)).collect(),
+    })
+}
+
+/// Whole units, without what is less than one.
+fn units(nanos: &[Option<i128>], each: i128) -> Result<ArrayRef> {
+    let long = |_| Error::new(ErrorKind::Overflow, "the interval is too long");
+    let of_row = |of: &Option<i128>| of.map(|of| i64::try_from(of / each).map_err(long)).transpose();
+    let units: std::result::Result<Int64Array, Error> = nanos.iter().map(of_row).collect();
+    Ok(Arc::new(units?))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a float has the nearest")]
+fn floats(nanos: &[Option<i128>]) -> ArrayRef {
+    let seconds = nanos.iter().map(|of| of.map(|of| of as f64 / SECOND as f64));
+    Arc::new(seconds.collect::<Float64Array>())
+}
