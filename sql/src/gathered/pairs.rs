@@ -228,9 +228,11 @@ impl Kind {
             Self::Intercept => over(products, squares_x).map(|slope| mean_y - slope * mean_x),
             Self::Count => Some(count),
             Self::Determination if squares_y == 0.0 => over(squares_x, squares_x),
-            Self::Determination => {
-                over(products, squares_x).map(|slope| (slope * (products / squares_y)).min(1.0))
-            }
+            Self::Determination => over(products, squares_x).map(|slope| {
+                let share = slope * (products / squares_y);
+                // What is no number stays none, which the smaller one of two is not.
+                if share > 1.0 { 1.0 } else { share }
+            }),
             Self::MeanX => Some(mean_x),
             Self::MeanY => Some(mean_y),
             Self::SquaresX => Some(squares_x),
@@ -414,6 +416,10 @@ mod tests {
         assert!(Kind::Correlation.of(endless).is_some_and(f64::is_nan));
         assert_eq!(Kind::MeanY.of(endless), Some(f64::INFINITY));
         assert_eq!(Kind::MeanY.of(all(&[(f64::INFINITY, 1.0), (1.0, 2.0)])), Some(f64::INFINITY));
+        for far in [f64::NAN, f64::INFINITY] {
+            let (of_x, of_y) = (all(&[(1.0, far), (7.0, -1.0)]), all(&[(far, 1.0), (7.0, -1.0)]));
+            assert!([of_x, of_y].iter().all(|all| Kind::Determination.of(*all).is_some_and(f64::is_nan)));
+        }
         let large = all(&[(1e300, -1e300), (2e300, -2e300), (-3e300, 3e300)]);
         assert!(Kind::Correlation.of(large).is_some_and(f64::is_nan), "{large:?}");
         assert_eq!((Kind::Count.of(all(&[])), Kind::Products.of(all(&[]))), (Some(0.0), None));
