@@ -19,7 +19,7 @@ use crate::{
 /// DataFusion's function.
 pub(crate) const LEVENSHTEIN: &str = "levenshtein";
 
-/// Pairs of bytes that are compared for one pair of texts, at most.
+/// Pairs of bytes that two texts which are compared have, at most: of characters there are no more.
 const PAIRS: usize = 64 << 20;
 
 fn check(a: &str, b: &str) -> Result<(), Error> {
@@ -68,10 +68,14 @@ impl Call for Bounded {
     }
 }
 
-/// Insertions, deletions, substitutions and exchanges of neighbours, of bytes.
+fn characters(text: &str) -> Vec<char> {
+    text.chars().collect()
+}
+
+/// Insertions, deletions, substitutions and exchanges of neighbours, of characters.
 pub(super) fn damerau(a: &str, b: &str) -> Result<usize, Error> {
     check(a, b)?;
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let (a, b) = (characters(a), characters(b));
     let width = b.len() + 2;
     let most = a.len() + b.len();
     let mut cells = vec![0_usize; (a.len() + 2) * width];
@@ -84,7 +88,7 @@ pub(super) fn damerau(a: &str, b: &str) -> Result<usize, Error> {
         cells[j + 1] = most;
         cells[width + j + 1] = j;
     }
-    let mut last_row: HashMap<u8, usize> = HashMap::new();
+    let mut last_row: HashMap<char, usize> = HashMap::new();
     for i in 1..=a.len() {
         let mut last_column = 0;
         for j in 1..=b.len() {
@@ -105,25 +109,25 @@ pub(super) fn damerau(a: &str, b: &str) -> Result<usize, Error> {
     Ok(cells[(a.len() + 1) * width + b.len() + 1])
 }
 
-/// Places where bytes differ, of texts of one length.
+/// Places where characters differ, of texts of one length.
 pub(super) fn hamming(a: &str, b: &str) -> Result<usize, Error> {
-    if a.len() != b.len() {
+    if a.chars().count() != b.chars().count() {
         return Err(Error::invalid("hamming takes texts of the same length"));
     }
     if a.is_empty() {
         return Err(Error::invalid("hamming takes texts that are not empty"));
     }
-    Ok(a.bytes().zip(b.bytes()).filter(|(a, b)| a != b).count())
+    Ok(a.chars().zip(b.chars()).filter(|(a, b)| a != b).count())
 }
 
-/// The share of bytes that both have, of those that one has.
+/// The share of characters that both have, of those that one has.
 pub(super) fn jaccard(a: &str, b: &str) -> Result<f64, Error> {
     if a.is_empty() || b.is_empty() {
         return Err(Error::invalid("jaccard takes texts that are not empty"));
     }
-    let (a, b): (BTreeSet<u8>, BTreeSet<u8>) = (a.bytes().collect(), b.bytes().collect());
+    let (a, b): (BTreeSet<char>, BTreeSet<char>) = (a.chars().collect(), b.chars().collect());
     let both = a.intersection(&b).count();
-    #[allow(clippy::cast_precision_loss, reason = "there are 256 bytes")]
+    #[allow(clippy::cast_precision_loss, reason = "there are some million characters at most")]
     let share = both as f64 / (a.len() + b.len() - both) as f64;
     Ok(share)
 }
@@ -131,25 +135,25 @@ pub(super) fn jaccard(a: &str, b: &str) -> Result<f64, Error> {
 /// Jaro's similarity, and Winkler's, which gives more to texts that begin alike.
 pub(super) fn jaro(a: &str, b: &str, winkler: bool) -> Result<f64, Error> {
     check(a, b)?;
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let (a, b) = (characters(a), characters(b));
     if a.is_empty() || b.is_empty() {
         return Ok(0.0);
     }
     let window = (a.len().max(b.len()) / 2).saturating_sub(1);
     let mut taken = vec![false; b.len()];
     let mut of_a = Vec::new();
-    for (at, byte) in a.iter().enumerate() {
+    for (at, own) in a.iter().enumerate() {
         let from = at.saturating_sub(window);
         let to = (at + window + 1).min(b.len());
-        if let Some(found) = (from..to.max(from)).find(|other| !taken[*other] && b[*other] == *byte) {
+        if let Some(found) = (from..to.max(from)).find(|other| !taken[*other] && b[*other] == *own) {
             taken[found] = true;
-            of_a.push(*byte);
+            of_a.push(*own);
         }
     }
     if of_a.is_empty() {
         return Ok(0.0);
     }
-    let of_b = b.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(byte, _)| *byte);
+    let of_b = b.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(own, _)| *own);
     let moved = of_a.iter().zip(of_b).filter(|(a, b)| **a != *b).count() / 2;
     #[allow(clippy::cast_precision_loss, reason = "texts are not so long")]
     let (same, moved, la, lb) = (of_a.len() as f64, moved as f64, a.len() as f64, b.len() as f64);
@@ -157,7 +161,7 @@ pub(super) fn jaro(a: &str, b: &str, winkler: bool) -> Result<f64, Error> {
     if !winkler || jaro <= 0.7 {
         return Ok(jaro);
     }
-    let begin = a.iter().zip(b).take(4).take_while(|(a, b)| a == b).count();
+    let begin = a.iter().zip(&b).take(4).take_while(|(a, b)| a == b).count();
     #[allow(clippy::cast_precision_loss, reason = "there are at most four")]
     let begin = begin as f64;
     Ok((1.0 - jaro).mul_add(begin * 0.1, jaro))
@@ -174,6 +178,11 @@ mod tests {
         assert_eq!(damerau("", "abc").unwrap(), 3);
         assert_eq!(hamming("duck", "luck").unwrap(), 1);
         assert!(hamming("a", "ab").is_err());
+        assert!(hamming("\u{e9}", "ab").is_err());
+        assert_eq!(hamming("\u{e4}", "a").unwrap(), 1);
+        assert_eq!(damerau("\u{e4}\u{d6}\u{df}", "acb").unwrap(), 3);
+        assert!((jaccard("\u{e4}b", "\u{f6}b").unwrap() - 1.0 / 3.0).abs() < 1e-12);
+        assert!((jaro("\u{e4}bc", "abc", false).unwrap() - 7.0 / 9.0).abs() < 1e-9);
         assert!((jaccard("ab", "bc").unwrap() - 1.0 / 3.0).abs() < 1e-12);
         assert!((jaro("CRATE", "TRACE", true).unwrap() - 0.733_333).abs() < 1e-5);
         assert!((jaro("DwAyNE", "DuANE", true).unwrap() - 0.84).abs() < 1e-9);
