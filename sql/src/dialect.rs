@@ -221,9 +221,13 @@ impl Rewrite {
             }
             // The time that clocks there show, which is a time of its own: DataFusion's is the same instant by another name.
             Expr::AtTimeZone { timestamp, time_zone } => {
-                let zone = literal(time_zone).filter(|zone| zone.chars().all(is_of_zone));
-                let zone =
-                    zone.ok_or_else(|| Error::unsupported("AT TIME ZONE without the name of a zone"))?;
+                let Some(zone) = literal(time_zone) else {
+                    let message = "AT TIME ZONE takes the name of a zone as a literal, not from a column";
+                    return Err(Error::invalid(message));
+                };
+                if !zone.chars().all(is_of_zone) {
+                    return Err(Error::invalid(format!("{zone:?} is no name of a time zone")));
+                }
                 let zone = Value::SingleQuotedString(format!("Timestamp(Microsecond, Some(\"{zone}\"))"));
                 let sides = [(**timestamp).clone(), Expr::value(zone)];
                 *expr = parsed(LOCAL_TIME, &sides, &mut 0)?;

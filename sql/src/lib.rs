@@ -60,6 +60,7 @@ mod light;
 pub mod limits;
 mod lists;
 mod literal_rows;
+mod local;
 mod located;
 mod logical;
 mod made;

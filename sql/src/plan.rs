@@ -42,6 +42,7 @@ use crate::{
     headings::Headings,
     interruptible::GivenUp,
     joined, json, lambdas, light, limits, lists,
+    local::{self, Local},
     logical::logical,
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     named,
@@ -116,7 +117,11 @@ impl Base {
             } else if function.name() == truncated::NAME {
                 *function = Arc::new(around::<Truncated>(Arc::clone(function)));
             } else if checked::MAKERS.contains(&function.name()) {
-                *function = Arc::new(around::<Within>(Arc::clone(function)));
+                let made = match function.name() {
+                    local::NAME => Arc::new(around::<Local>(Arc::clone(function))),
+                    _ => Arc::clone(function),
+                };
+                *function = Arc::new(around::<Within>(made));
             } else if places::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Places>(Arc::clone(function)));
             } else if nan::NAMES.contains(&function.name()) {
