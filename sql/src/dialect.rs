@@ -327,12 +327,8 @@ impl Rewrite {
                 }
             }
             Expr::Extract { field, expr: inner, .. } => {
-                let field = field.to_string().to_lowercase();
-                if ["decade", "century", "millennium", "yearweek"].contains(&field.as_str())
-                    && let Some(Meant::Template(template)) = names::meant(&field, 1)
-                {
-                    let inner = (**inner).clone();
-                    *expr = Expr::Nested(Box::new(parsed(template, &[inner], &mut self.doubled)?));
+                if let Some(part) = times::part(&field.to_string(), inner, &mut self.doubled)? {
+                    *expr = part;
                 }
             }
             // The planner would spell names without quotes anew here, and nowhere else.
@@ -434,7 +430,7 @@ impl Rewrite {
         if name == "struct_pack" {
             return calls::packed(function);
         }
-        if let Some(other) = times::called(&name, function)? {
+        if let Some(other) = times::called(&name, function, &mut self.doubled)? {
             *expr = other;
             return Ok(());
         }

@@ -3,10 +3,14 @@
 use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 use super::exprs::{arguments, literal, parsed};
-use crate::error::Result;
+use crate::{
+    error::{Error, Result},
+    limits,
+    names::{self, Meant},
+};
 
-/// What a function of this name is instead; `None`: it stands for itself.
-pub(super) fn called(name: &str, function: &ast::Function) -> Result<Option<Expr>> {
+/// What a function of this name is instead; `None`: it stands for itself. `doubled` counts the bytes of what stands there twice.
+pub(super) fn called(name: &str, function: &ast::Function, doubled: &mut usize) -> Result<Option<Expr>> {
     let Some(
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), FunctionArg::Unnamed(FunctionArgExpr::Expr(of))],
     ) = arguments(function)
@@ -18,12 +22,27 @@ pub(super) fn called(name: &str, function: &ast::Function) -> Result<Option<Expr
             let (timestamp, time_zone) = (Box::new(of.clone()), Box::new(first.clone()));
             Ok(Some(Expr::Nested(Box::new(Expr::AtTimeZone { timestamp, time_zone }))))
         }
+        "date_part" | "datepart" => literal(first).map_or(Ok(None), |name| part(name, of, doubled)),
         "date_trunc" | "datetrunc" => {
             let Some(template) = literal(first).and_then(years) else { return Ok(None) };
             Ok(Some(Expr::Nested(Box::new(parsed(template, std::slice::from_ref(of), &mut 0)?))))
         }
         _ => Ok(None),
     }
+}
+
+/// A part that the planner has not, but a template; `None`: another.
+pub(super) fn part(name: &str, of: &Expr, doubled: &mut usize) -> Result<Option<Expr>> {
+    let name = name.to_lowercase();
+    if !["decade", "century", "millennium", "yearweek"].contains(&name.as_str()) {
+        return Ok(None);
+    }
+    let Some(Meant::Template(template)) = names::meant(&name, 1) else { return Ok(None) };
+    let part = parsed(template, std::slice::from_ref(of), doubled)?;
+    if *doubled > limits::STATEMENT_BYTES {
+        return Err(Error::invalid(format!("too many calls of {name} in one another")));
+    }
+    Ok(Some(Expr::Nested(Box::new(part))))
 }
 
 /// When the decade, the century or the millennium began. The first century and the first millennium begin with the year 1.
