@@ -312,6 +312,19 @@ fn sentence(message: &str) -> String {
         let name = node.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
         return format!("{} is not supported", name.to_uppercase());
     }
+    // So it does of an expression that stands where none like it does.
+    if let Some((_, expression)) = message.split_once("does not support logical expression ") {
+        // Default: all of it, which is one word.
+        let name = expression.split_once('(').map_or(expression, |(name, _)| name);
+        return match name {
+            "WindowFunction" => {
+                "a window function does not stand in WHERE, HAVING, ON or GROUP BY: QUALIFY filters by one, \
+                                 or a subquery names it"
+                    .to_owned()
+            }
+            name => format!("{name} is not supported here"),
+        };
+    }
     let message = message.replace("not supported by DataFusion", "not supported");
     // It is told of any list.
     let message = message.replace("While expanding wildcard, ", "");
@@ -338,5 +351,17 @@ mod tests {
         let (near, far) = (error("selec"), error("hello"));
         assert!(near.contains("expected an SQL statement, found selec; did you mean \"SELECT\"?"), "{near}");
         assert!(far.contains("found hello") && !far.contains("did you mean"), "{far}");
+    }
+
+    #[test]
+    fn what_does_not_stand_somewhere_is_named_without_what_is_in_it() {
+        let message = |of: &str| sentence(&format!("Physical plan does not support logical expression {of}"));
+        let window =
+            message("WindowFunction(WindowFunction { fun: WindowUDF(WindowUDF { inner: RowNumber } ) })");
+        assert!(
+            window.starts_with("a window function does not stand in WHERE") && !window.contains('{'),
+            "{window}"
+        );
+        assert_eq!(message("GroupingSet(Rollup([]))"), "GroupingSet is not supported here");
     }
 }
