@@ -13,6 +13,7 @@ mod distinct;
 mod exprs;
 mod fetch;
 mod grouping;
+mod lateral;
 mod ordinality;
 pub(crate) mod outer;
 mod patterns;
@@ -80,6 +81,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     let tables = calls::table_names(statement);
     let mut rewrite = Rewrite { tables, fault: None, doubled: 0, is_stored: false };
     weight::check(statement)?;
+    lateral::as_unnest(statement);
     called::name_within(statement);
     within::qualify(statement)?;
     arrows::as_calls(statement)?;

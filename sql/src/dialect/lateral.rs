@@ -1,0 +1,42 @@
+//! LATERAL before `unnest`, which takes columns of the tables before it without the word too.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    FunctionArg, FunctionArgExpr, Statement, TableFactor, VisitMut as _, VisitorMut,
+};
+
+use super::exprs::bare;
+
+/// Leaves the word out.
+pub(super) fn as_unnest(statement: &mut Statement) {
+    let _ = statement.visit(&mut Lateral);
+}
+
+struct Lateral;
+
+impl VisitorMut for Lateral {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Function { lateral: true, name, args, with_ordinality, alias } = factor
+            && bare(name).is_some_and(|name| name == "unnest")
+        {
+            let values = args.iter().map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+                _ => None,
+            });
+            if let Some(array_exprs) = values.collect::<Option<Vec<_>>>() {
+                let (alias, with_ordinality) = (alias.take(), *with_ordinality);
+                *factor = TableFactor::UNNEST {
+                    alias,
+                    array_exprs,
+                    with_offset: false,
+                    with_offset_alias: None,
+                    with_ordinality,
+                };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
