@@ -9,6 +9,7 @@ mod moments;
 pub(crate) mod moving;
 mod pairs;
 mod quantile;
+mod texts;
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 

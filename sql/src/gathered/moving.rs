@@ -11,7 +11,10 @@ use datafusion::{
     },
 };
 
-use super::frame::{Frame, Summary, Told};
+use super::{
+    frame::{Frame, Summary, Told},
+    texts,
+};
 use crate::{error::Error, nan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,14 +44,18 @@ struct Moving {
 
 /// The functions.
 pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
-    ALL.into_iter().map(|(_, name, kind)| {
+    let of_numbers = ALL.into_iter().map(|(_, name, kind)| {
         let signature = Signature::numeric(1, Volatility::Immutable);
         AggregateUDF::from(Moving { name, kind, signature })
-    })
+    });
+    of_numbers.chain([texts::function()])
 }
 
 /// The function that stands in a moving frame for another; `None`: that may stay.
 pub(crate) fn moving(name: &str) -> Option<AggregateUDF> {
+    if name == "string_agg" {
+        return Some(texts::function());
+    }
     ALL.iter().position(|(of, ..)| *of == name).and_then(|at| all().nth(at))
 }
 
