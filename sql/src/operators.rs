@@ -37,9 +37,16 @@ impl ExprPlanner for Planner {
                     .iter()
                     .any(|side| side.get_type(schema).is_ok_and(|side| !side.is_null()))
         };
+        let is_null = |side: &Expr| side.get_type(schema).is_ok_and(|side| side.is_null());
         let op = match expr.op {
             BinaryOperator::Plus | BinaryOperator::StringConcat if lists(&expr) => {
                 return Ok(PlannerResult::Planned(lists::concatenated(expr.left, expr.right)));
+            }
+            // The planner must know which texts they would be.
+            BinaryOperator::StringConcat if is_null(&expr.left) && is_null(&expr.right) => {
+                let left = datafusion::logical_expr::cast(expr.left, DataType::Utf8);
+                let joined = binary_expr(left, Operator::StringConcat, expr.right);
+                return Ok(PlannerResult::Planned(joined));
             }
             BinaryOperator::Plus => ArithmeticOpName::Add,
             BinaryOperator::Minus => ArithmeticOpName::Subtract,
