@@ -192,7 +192,7 @@ async fn take(
         return Err(Status::data_loss("it is not the one of its handle").into());
     }
     // The other node has pinned its version; this one's pin goes on when that one is gone.
-    let pinned = timeout_at(until, fresh::pin_set(server, &set.scope)).await;
+    let pinned = timeout_at(until, Box::pin(fresh::pin_set(server, &set.scope))).await;
     let pin = match pinned.map_err(|_| RequestError::deadline())? {
         Ok(pin) => pin,
         Err(error) if error.is_outage() => return Err(error.into()),
