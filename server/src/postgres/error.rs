@@ -20,6 +20,8 @@ pub(super) struct Error {
     status: Code,
     /// The reason that other doors tell; `None` where a rule of this protocol's own was broken.
     reason: Option<&'static str>,
+    /// Where it comes from, as PostgreSQL has it, for clients that look for that.
+    routine: Option<&'static str>,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
@@ -27,7 +29,7 @@ pub(super) type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         let (message, status) = (message.into(), Code::InvalidArgument);
-        Self { code, message, place: None, position: None, fatal: false, status, reason: None }
+        Self { code, message, place: None, position: None, fatal: false, status, reason: None, routine: None }
     }
 
     /// The client broke the rules of the protocol.
@@ -38,6 +40,12 @@ impl Error {
     /// What is not supported.
     pub(super) fn unsupported(message: impl Into<String>) -> Self {
         Self::new("0A000", message)
+    }
+
+    /// A prepared statement gives other types than its client was told. Drivers prepare it again, some by the routine.
+    pub(super) fn retyped() -> Self {
+        let error = Self::unsupported("cached plan must not change result type");
+        Self { routine: Some("RevalidateCachedQuery"), ..error }
     }
 
     /// What a message may not be.
@@ -112,6 +120,7 @@ impl Error {
         ];
         fields.extend(trace::current().map(|trace| (b'D', format!("request {}", trace.id()))));
         fields.extend(self.position.map(|position| (b'P', position.to_string())));
+        fields.extend(self.routine.map(|routine| (b'R', routine.to_owned())));
         ErrorResponse::new(fields)
     }
 }

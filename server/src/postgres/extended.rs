@@ -1,12 +1,9 @@
 //! The extended protocol: statements that are prepared, described, bound to parameters, and run in pieces.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_schema::DataType;
-use basalt_core::{
-    query::Literal,
-    schema::{self, Field},
-};
+use basalt_core::{query::Literal, schema};
 use basalt_sql::{Description, TextOf, script::Part, system::postgres_type};
 use pgwire::messages::{
     data::{NoData, ParameterDescription},
@@ -46,8 +43,10 @@ pub(super) struct Prepared {
     types: Vec<u32>,
     /// Where it was asked for.
     description: OnceLock<Description>,
-    /// The client knows its columns.
-    told: OnceLock<()>,
+    /// The types of its columns, where the client has asked for those of the statement: they hold for all that it runs.
+    told: OnceLock<Vec<DataType>>,
+    /// Those of the last portal of which it has asked: drivers ask once, and hold them for true of all portals that follow.
+    shown: Mutex<Option<Vec<DataType>>>,
 }
 
 impl Prepared {
@@ -55,6 +54,26 @@ impl Prepared {
     pub(super) fn bytes(&self) -> u64 {
         let text = self.part.as_ref().map_or(0, |part| part.sql.len());
         (text * 4 + self.types.len() * 4 + 1024) as u64
+    }
+
+    /// The types of columns that the client was told of the statement itself.
+    pub(super) fn told(&self) -> Option<Vec<DataType>> {
+        self.told.get().cloned()
+    }
+
+    /// The types of columns that the client holds for true.
+    pub(super) fn known(&self) -> Option<Vec<DataType>> {
+        self.told().or_else(|| self.shown().clone())
+    }
+
+    /// The client is told the columns of a portal.
+    pub(super) fn shows(&self, columns: &[Column]) {
+        *self.shown() = Some(data_types(columns));
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Option<Vec<DataType>>> {
+        // Default: what was written there is whole.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The type of a parameter that the client has named.
@@ -176,7 +195,8 @@ impl Session {
                 part = Some(cast.map_err(|error| Error::from(crate::sql::error(error)))?);
             }
         }
-        let prepared = Prepared { part, types, description: OnceLock::new(), told: OnceLock::new() };
+        let (description, told, shown) = (OnceLock::new(), OnceLock::new(), Mutex::new(None));
+        let prepared = Prepared { part, types, description, told, shown };
         self.statements.insert(name.clone(), Arc::new(prepared));
         self.count().inspect_err(|_| drop(self.statements.remove(&name)))
     }
@@ -240,8 +260,8 @@ impl Session {
         self.wire.put(&ParameterDescription::new(types))?;
         match prepared.part.as_ref().is_some_and(reads) {
             true => {
-                prepared.told.get_or_init(|| ());
                 let columns = rows::columns(&description.schema, &[])?;
+                prepared.told.get_or_init(|| data_types(&columns));
                 self.wire.put(&rows::description(&columns))?;
             }
             false => self.wire.put(&NoData::new())?,
@@ -271,6 +291,7 @@ impl Session {
             data_type: DataType::Utf8,
             // Default: text.
             format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
+            is_cast: false,
         });
         self.wire.put(&rows::description(&columns.collect::<Vec<_>>()))
     }
@@ -288,26 +309,25 @@ impl Session {
         }
         // EXECUTE is the statement that it names.
         if let Some(Command::Execute(of, given)) = command {
-            let portal = self.executed(&of, given, results).await?;
+            let portal = self.executed(&of, given, results, Some(prepared)).await?;
             self.keep(name, portal)?;
             self.wire.put(&BindComplete::new())?;
             return Ok(());
         }
         let parameters = self.values(&prepared, &bind.statement, &formats, parameters).await?;
-        let told = prepared.told.get().and(prepared.description.get());
-        let told = told.map(|told| told.schema.fields().iter().map(Field::to_arrow_type).collect());
-        let portal = Portal::new(prepared.cast()?, parameters, results, told);
+        let portal = Portal::new(prepared.cast()?, parameters, results, Some(prepared));
         self.keep(name, portal)?;
         self.wire.put(&BindComplete::new())?;
         Ok(())
     }
 
-    /// The statement that EXECUTE names, with the texts of its parameters.
+    /// The statement that EXECUTE names, with the texts of its parameters. EXECUTE itself may be `of` what was prepared.
     pub(super) async fn executed(
         &mut self,
         name: &str,
         given: Vec<Option<String>>,
         results: Vec<i16>,
+        of: Option<Arc<Prepared>>,
     ) -> std::result::Result<Portal, End> {
         let prepared = self.prepared(name)?;
         if let Some(part) = &prepared.part
@@ -317,7 +337,7 @@ impl Session {
         }
         let given = given.into_iter().map(|text| text.map(bytes::Bytes::from)).collect();
         let parameters = self.values(&prepared, name, &[], given).await?;
-        Ok(Portal::new(prepared.cast()?, parameters, results, None))
+        Ok(Portal::new(prepared.cast()?, parameters, results, of))
     }
 
     /// The values of the parameters of a statement of this name.
@@ -373,9 +393,12 @@ impl Session {
         }
         self.end_batch().await?;
         if !portal.is_begun() {
+            portal.is_asked_for();
             self.begin(portal).await?;
         }
-        Ok(self.put_description(portal)?)
+        self.put_description(portal)?;
+        portal.is_told();
+        Ok(())
     }
 
     async fn execute(&mut self, name: String, rows: i32) -> std::result::Result<(), End> {
@@ -403,6 +426,10 @@ impl Session {
         self.portals.insert(name, portal);
         Ok(())
     }
+}
+
+fn data_types(columns: &[Column]) -> Vec<DataType> {
+    columns.iter().map(|column| column.data_type.clone()).collect()
 }
 
 fn no_second(name: &str) -> Error {

@@ -3,7 +3,7 @@
 //!
 //! * `wire` reads and writes messages, `session` holds a connection from its start to its end, `extended` has its
 //!   prepared statements, `portal` runs a statement and sends its rows; `types`, `numeric` and `rows` turn values into both of the
-//!   protocol's formats, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what
+//!   protocol's formats, `told` has columns keep the types that a client knows, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what
 //!   concerns a connection alone, `cancel` for what another one
 //!   may stop, and `error` gives each error its SQLSTATE.
 //! * An answer is never in memory as a whole: rows are taken from the statement when the client has taken those before.
@@ -24,6 +24,7 @@ mod portal;
 mod rows;
 mod session;
 mod settings;
+mod told;
 mod transaction;
 mod types;
 mod wire;

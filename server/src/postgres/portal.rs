@@ -5,10 +5,7 @@ use std::{pin::pin, sync::Arc};
 use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
 use arrow_schema::DataType;
 use basalt_core::query::Literal;
-use basalt_sql::{
-    script::{Part, Word},
-    system::postgres_type,
-};
+use basalt_sql::script::{Part, Word};
 use pgwire::messages::{data::DataRow, extendedquery::PortalSuspended, response::CommandComplete};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -18,8 +15,10 @@ use super::{
     METHOD,
     copy::{copies_in, copies_out},
     error::{Error, Result},
+    extended::Prepared,
     rows::{self, Column},
     session::{Session, is_word},
+    told::{as_told, columns},
     wire::{End, Wire},
 };
 use crate::{
@@ -39,6 +38,8 @@ pub(super) struct Portal {
     parameters: Vec<Literal>,
     /// In which the columns are asked for.
     formats: Vec<i16>,
+    /// What it is of, where that was prepared.
+    of: Option<Arc<Prepared>>,
     /// The types of its columns, where they were told before.
     told: Option<Vec<DataType>>,
     run: Run,
@@ -75,9 +76,26 @@ impl Portal {
         part: Option<Part>,
         parameters: Vec<Literal>,
         formats: Vec<i16>,
-        told: Option<Vec<DataType>>,
+        of: Option<Arc<Prepared>>,
     ) -> Self {
-        Self { part, parameters, formats, told, run: Run::Not }
+        let told = of.as_ref().and_then(|of| of.known());
+        Self { part, parameters, formats, of, told, run: Run::Not }
+    }
+
+    /// The client asks for its columns before it begins: what it was told of another portal holds no longer.
+    pub(super) fn is_asked_for(&mut self) {
+        if let Some(of) = &self.of {
+            self.told = of.told();
+        }
+    }
+
+    /// The client knows its columns, and may ask for those of none that follow.
+    pub(super) fn is_told(&self) {
+        if let Some(of) = &self.of
+            && self.gives_rows()
+        {
+            of.shows(self.columns());
+        }
     }
 
     /// When what it holds is given up.
@@ -173,31 +191,6 @@ pub(super) fn reads(part: &Part) -> bool {
 /// Whether a statement over tables may write to them.
 pub(super) fn writes(part: &Part) -> bool {
     !reads(part) && !copies_out(part)
-}
-
-/// The columns of an answer in the formats that were asked for. Types that were told before hold: what has another one now
-/// is sent as text where it was told to be text, and is an error else.
-fn columns(
-    schema: &basalt_core::schema::Schema,
-    formats: &[i16],
-    told: Option<&[DataType]>,
-) -> Result<Vec<Column>> {
-    let mut columns = rows::columns(schema, formats)?;
-    if let Some(told) = told {
-        let changed = || Error::unsupported("cached plan must not change result type");
-        if told.len() != columns.len() {
-            return Err(changed());
-        }
-        for (column, told) in columns.iter_mut().zip(told) {
-            if postgres_type(&column.data_type).oid != postgres_type(told).oid {
-                if *told != DataType::Utf8 {
-                    return Err(changed());
-                }
-                column.format = 0;
-            }
-        }
-    }
-    Ok(columns)
 }
 
 /// What has nobody wait for a statement any longer.
@@ -429,7 +422,10 @@ impl Session {
             }
             let (ends, next) = under.next(&shared.closing);
             match guarded(wire, ends, next).await? {
-                Some(batch) => under.batch = (batch.num_rows() > 0).then_some((batch, 0)),
+                Some(batch) => {
+                    let batch = as_told(batch, &under.columns)?;
+                    under.batch = (batch.num_rows() > 0).then_some((batch, 0));
+                }
                 None => return Ok((sent, true)),
             }
         }
@@ -487,6 +483,7 @@ impl Session {
                 data_type: DataType::Utf8,
                 // Default: text.
                 format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
+                is_cast: false,
             });
             self.wire.put(&rows::description(&columns.collect::<Vec<_>>()))?;
         }

@@ -30,6 +30,8 @@ pub(super) struct Column {
     pub(super) data_type: DataType,
     /// 0: text; 1: binary.
     pub(super) format: i16,
+    /// It was told to be of this type before, and its values are cast to it.
+    pub(super) is_cast: bool,
 }
 
 impl Column {
@@ -51,6 +53,7 @@ pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> 
         data_type: field.to_arrow_type(),
         // Default: text.
         format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
+        is_cast: false,
     };
     Ok(fields.iter().enumerate().map(column).collect())
 }

@@ -220,7 +220,7 @@ impl Session {
                 "PREPARE"
             }
             Command::Execute(name, given) => {
-                let mut portal = self.executed(&name, given, formats.to_vec()).await?;
+                let mut portal = self.executed(&name, given, formats.to_vec(), None).await?;
                 self.begin(&mut portal).await?;
                 if describes {
                     self.put_description(&portal)?;

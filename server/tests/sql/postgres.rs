@@ -5,6 +5,7 @@ pub(crate) mod client;
 mod ended;
 mod parameters;
 mod statements;
+mod told;
 
 use std::time::Duration;
 
