@@ -1,4 +1,4 @@
-//! Numbers of PostgreSQL's type numeric, as a client writes them: integers that fit 64 bits, or decimals of their digits.
+//! Numbers of PostgreSQL's type numeric, as a client writes them: decimals of their digits.
 
 use basalt_core::{logical::WIDE_DIGITS, query::Literal};
 use bytes::Bytes;
@@ -11,7 +11,12 @@ use crate::sql::numbers::{self, TooManyDigits};
 /// # Errors
 /// Where it is a number of more digits than decimals have.
 pub(super) fn of_text(text: &str) -> Result<Option<Literal>> {
-    numbers::of_text(text).map_err(|TooManyDigits| out_of_range())
+    let value = numbers::of_text(text).map_err(|TooManyDigits| out_of_range())?;
+    Ok(value.map(|value| match value {
+        // Without a fraction it is of that type too: columns that are made of it stay of one type.
+        Literal::Int(whole) => Literal::Decimal { unscaled: whole.into(), scale: 0 },
+        other => other,
+    }))
 }
 
 fn out_of_range() -> Error {
@@ -87,6 +92,7 @@ mod tests {
     #[test]
     fn more_digits_than_decimals_have_are_out_of_range() {
         assert_eq!(of_text("-0.25").unwrap(), Some(Literal::Decimal { unscaled: -25, scale: 2 }));
+        assert_eq!(of_text("10").unwrap(), Some(Literal::Decimal { unscaled: 10, scale: 0 }));
         assert_eq!(of_text("1e38").map_err(|error| error.code()), Err("22003"));
     }
 

@@ -213,6 +213,7 @@ fn array_text(of: u32, bytes: &Bytes) -> Result<Option<String>> {
             Literal::Float(value) => value.to_string(),
             Literal::Date(days) => time::format_date(days),
             Literal::Timestamp(micros) => time::format_timestamp(micros),
+            Literal::Decimal { unscaled, scale: 0 } => unscaled.to_string(),
             Literal::Decimal { .. } | Literal::UInt(_) | Literal::Null => {
                 // Default: it was read above.
                 numeric::text(&bytes.slice(at..end))?.unwrap_or_default()
@@ -340,7 +341,7 @@ mod tests {
         for oid in [FLOAT8, NUMERIC] {
             assert_eq!(text(oid, "1e400"), None);
         }
-        assert_eq!(text(NUMERIC, " 12"), Some(Literal::Int(12)));
+        assert_eq!(text(NUMERIC, " 12"), Some(Literal::Decimal { unscaled: 12, scale: 0 }));
         assert_eq!(text(NUMERIC, "x"), None);
         assert_eq!(text(DATE, "1970-01-02"), Some(Literal::Date(1)));
         assert_eq!(text(DATE, "1970-02-30"), None);
@@ -375,7 +376,8 @@ mod tests {
         assert_eq!(binary(DATE, &0_i32.to_be_bytes()), Some(Literal::Date(EPOCH_DAYS)));
         assert_eq!(binary(DATE, &i32::MAX.to_be_bytes()), None);
         assert_eq!(binary(TIMESTAMP, &0_i64.to_be_bytes()), Some(Literal::Timestamp(EPOCH_MICROS)));
-        assert_eq!(binary(NUMERIC, &[0, 0, 0, 0, 0, 0, 0, 0]), Some(Literal::Int(0)));
+        let zero = Literal::Decimal { unscaled: 0, scale: 0 };
+        assert_eq!(binary(NUMERIC, &[0, 0, 0, 0, 0, 0, 0, 0]), Some(zero));
         assert_eq!(
             binary(1083, &1_500_000_i64.to_be_bytes()),
             Some(Literal::Text("00:00:01.500000".to_owned()))

@@ -19,6 +19,11 @@ async fn columns_of_a_portal_are_those_of_all_that_follow() {
         client.query(&format!("CREATE TABLE jd (a {of})")).await;
         client.query("INSERT INTO jd VALUES (8)").await;
     }
+    /// In binary form.
+    fn number(text: &str) -> Vec<u8> {
+        let fields: &[i16] = if text == "10" { &[1, 0, 0, 0, 10] } else { &[2, 0, 0, 1, 1, 5000] };
+        fields.iter().flat_map(|field| field.to_be_bytes()).collect()
+    }
     let server = serve(|_| {}).await;
     let mut client = Client::connect(&server).await;
     client.query("CREATE TABLE jd (a INT); INSERT INTO jd VALUES (7)").await;
@@ -45,6 +50,26 @@ async fn columns_of_a_portal_are_those_of_all_that_follow() {
     made_again(&mut client, "INT").await;
     let answer = run(&mut client, 1, &[None], false).await;
     assert_eq!(values(&answer[1].1), [Some(8_i64.to_be_bytes().to_vec())]);
+
+    // A number of type numeric is one without a fraction, too, as is what is made of it.
+    for sql in ["SELECT $1", "SELECT 1 + $1"] {
+        client.send(b'C', b"Ss\0").await;
+        client.parse("s", sql, &[1700]).await;
+        for (value, asks) in [("1.5", true), ("10", false), ("10", true)] {
+            let answer = run(&mut client, 1, &[Some(&number(value))], asks).await;
+            if let Some((_, body)) = answer.iter().find(|(tag, _)| *tag == b'T') {
+                assert_eq!(columns(body)[0].1, 1700, "{sql} {value}");
+            }
+            let row = answer.iter().find(|(tag, _)| *tag == b'D').unwrap();
+            let sent = values(&row.1)[0].clone().unwrap();
+            let one_more: i16 = if value == "10" { 11 } else { 2 };
+            match sql {
+                "SELECT $1" => assert_eq!(sent, number(value)),
+                // The first group of four digits stands behind four counts.
+                _ => assert_eq!(sent[8..10], one_more.to_be_bytes(), "{value}"),
+            }
+        }
+    }
 
     // NULL of no type is told as a boolean; other values of the same statement are what they are to who asks for them.
     client.send(b'C', b"Ss\0").await;
