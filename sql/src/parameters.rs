@@ -66,8 +66,8 @@ fn taken(op: ArithmeticOpName, other: &DataType) -> Option<DataType> {
     let whole = i16::from(DECIMAL128_MAX_PRECISION);
     Some(match other {
         _ if other.is_floating() => DataType::Float64,
-        // What is divided is a float.
-        _ if other.is_integer() && op == ArithmeticOpName::Divide => DataType::Float64,
+        // What is divided is a float, also where nothing is said of both sides.
+        _ if (other.is_integer() || other.is_null()) && op == ArithmeticOpName::Divide => DataType::Float64,
         _ if other.is_integer() => DataType::Int64,
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
             // A product has the decimal places of both; what is given may have others in any case.
@@ -418,6 +418,8 @@ mod tests {
                 Some(DataType::Interval(IntervalUnit::MonthDayNano)),
             ),
             (Add, DataType::Utf8, None),
+            (Divide, DataType::Null, Some(DataType::Float64)),
+            (Multiply, DataType::Null, None),
         ] {
             assert_eq!(taken(op, &other), expected, "{op:?} {other}");
         }

@@ -45,6 +45,7 @@ async fn arithmetic_and_functions_of_numbers_take_floats() {
         ("SELECT (d - $1)::double FROM e", &["0.001"], "[1700]", "3.249"),
         ("SELECT d / $1 FROM e", &["0.5"], "[1700]", "6.5"),
         ("SELECT i / $1 FROM e", &["0.5"], "[701]", "2"),
+        ("SELECT $1 / $2", &["3", "2"], "[701, 701]", "1.5"),
         ("SELECT i + $1 FROM e", &["2"], "[20]", "3"),
         ("SELECT avg(f) * $1, sum(f * $2) FROM e", &["1.5", "0.5"], "[701, 701]", "3.75|1.25"),
         ("SELECT (sum(d) * $1)::double FROM e", &["1.5"], "[1700]", "4.875"),
