@@ -249,7 +249,8 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
             value => value.ok().map(Literal::Float),
         },
         NUMERIC => numeric::of_text(trimmed)?,
-        DATE => time::parse_date(trimmed).map(Literal::Date),
+        DATE => date(trimmed).map(Literal::Date),
+        TIME => Some(Literal::Text(clock(trimmed).to_owned())),
         TIMESTAMP | TIMESTAMPTZ => timestamp(trimmed).map(Literal::Timestamp),
         BYTEA => {
             text.strip_prefix("\\x").and_then(of_hexadecimal).map(|bytes| Literal::Text(as_text(&bytes)))
@@ -307,6 +308,23 @@ fn name(oid: u32) -> &'static str {
     }
 }
 
+/// A date. A time of day and a zone behind it, which drivers send, do not change it, as in PostgreSQL.
+fn date(text: &str) -> Option<i32> {
+    let Some((date, behind)) = text.split_once([' ', 'T']) else { return time::parse_date(text) };
+    // A zone alone is one of midnight.
+    let midnight = if behind.starts_with(['+', '-', 'Z']) { "00:00:00" } else { "" };
+    timestamp(&format!("1970-01-01T{midnight}{behind}"))?;
+    time::parse_date(date)
+}
+
+/// A time of day without the zone behind it, which does not change it either. What is none the statement refuses.
+fn clock(text: &str) -> &str {
+    match text.find(['+', '-', 'Z']) {
+        Some(zone) if timestamp(&format!("1970-01-01T{text}")).is_some() => &text[..zone],
+        _ => text,
+    }
+}
+
 /// PostgreSQL writes a zone of whole hours as `+00`.
 fn timestamp(text: &str) -> Option<i64> {
     let zone = text.len().checked_sub(3).and_then(|at| text.get(at..));
@@ -345,6 +363,27 @@ mod tests {
         assert_eq!(text(NUMERIC, "x"), None);
         assert_eq!(text(DATE, "1970-01-02"), Some(Literal::Date(1)));
         assert_eq!(text(DATE, "1970-02-30"), None);
+        for same in [
+            "1970-01-02 +00",
+            "1970-01-02 -05:30",
+            "1970-01-02 00:00:00Z",
+            "1970-01-02T23:30:00.000-09:00",
+            "1970-01-02 01:02",
+        ] {
+            assert_eq!(text(DATE, same), Some(Literal::Date(1)), "{same}");
+        }
+        for none in ["1970-02-30 +00", "1970-01-02 x", "1970-01-02T", "1970-01-02 25:00", "1970-01-02 +"] {
+            assert_eq!(text(DATE, none), None, "{none}");
+        }
+        for (given, clock) in [
+            ("01:02:03.000004+00", "01:02:03.000004"),
+            ("01:02:03-05:30", "01:02:03"),
+            ("01:02Z", "01:02"),
+            ("01:02:03", "01:02:03"),
+            ("1-2", "1-2"),
+        ] {
+            assert_eq!(text(TIME, given), Some(Literal::Text(clock.to_owned())), "{given}");
+        }
         for same in ["1970-01-01 01:00:00+01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"] {
             assert_eq!(text(TIMESTAMPTZ, same), Some(Literal::Timestamp(0)), "{same}");
         }

@@ -218,3 +218,26 @@ async fn lists_and_intervals_are_told_as_such() {
     client.send(b'S', &[]).await;
     assert_eq!(client.shown().await[2..4], ["D int4|NULL|1", "D _int4|NULL|0"]);
 }
+
+/// As JDBC and node-postgres have it, which send dates and times as texts that have a zone, and name no type.
+#[tokio::test(flavor = "multi_thread")]
+async fn dates_and_times_come_with_zones() {
+    let server = serve(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE days (day DATE, clock TIME)").await;
+    for (sql, given) in [
+        ("INSERT INTO days (day, clock) VALUES ($1, $2)", &["2024-02-29 +00", "01:02:03.000004+00"][..]),
+        ("INSERT INTO days (day) VALUES ($1)", &["2024-02-29T09:00:00.000+09:00"]),
+        ("INSERT INTO days (day) SELECT $1::date", &["2024-02-29 00:00:00Z"]),
+    ] {
+        let told = ask(&mut client, sql, &[], given).await;
+        assert!(told.contains(&"C INSERT 0 1".to_owned()), "{sql} {told:?}");
+    }
+    for (sql, given, rows) in [
+        ("SELECT count(*)::text FROM days WHERE day = $1", "2024-02-29 +05:30", "D 3"),
+        ("SELECT day, clock FROM days WHERE clock = $1", "01:02:03.000004Z", "D 2024-02-29|01:02:03.000004"),
+    ] {
+        assert_eq!(told(&mut client, sql, &[], &[given]).await.1, rows, "{sql}");
+    }
+    assert!(told(&mut client, "SELECT $1::date", &[], &["2024-02-29 noon"]).await.1.starts_with("E 22P02"));
+}
