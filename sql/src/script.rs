@@ -29,6 +29,8 @@ pub struct Part {
     copies: Option<Copies>,
     /// Where it begins with WITH, and writes: the word for that.
     behind_with: Option<&'static str>,
+    /// How many parameters it names.
+    parameters: usize,
 }
 
 /// Words that may stand behind the queries of a WITH, and write.
@@ -62,6 +64,11 @@ impl Part {
     /// in lower case.
     pub fn behind_with(&self) -> Option<&'static str> {
         self.behind_with
+    }
+
+    /// How many parameters it names: `$3` alone is the last of three. One beyond those that a statement may have counts for nothing.
+    pub fn parameters(&self) -> usize {
+        self.parameters
     }
 
     /// The same statement, where some of its parameters (that of `$1` is 0) are cast to a type: what is given for them is a text.
@@ -131,6 +138,7 @@ pub fn split(sql: &str) -> Result<Vec<Part>> {
     let (mut parts, mut cursor) = (Vec::new(), Cursor::new(sql));
     let mut current: Option<Current> = None;
     for token in tokens {
+        let parameter = if let Token::Placeholder(name) = &token.token { number(name) } else { 0 };
         let word = match token.token {
             Token::Whitespace(_) | Token::EOF => continue,
             Token::SemiColon => {
@@ -151,10 +159,18 @@ pub fn split(sql: &str) -> Result<Vec<Part>> {
         let (ends, _) = cursor.seek(token.span.end);
         let part = current.get_or_insert_with(|| Current::new(begins));
         part.ends = ends;
+        part.parameters = part.parameters.max(parameter);
         part.push(word, begins.0);
     }
     parts.extend(current.take().map(|part| cut(sql, part)));
     Ok(parts)
+}
+
+/// The number of a parameter; 0: it is none that a statement may have.
+fn number(name: &str) -> usize {
+    let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+    // Default: it is no number.
+    number.filter(|number| *number <= limits::PARAMETERS).unwrap_or_default()
 }
 
 /// Fails where a text is too long to be cut into words.
@@ -200,6 +216,8 @@ struct Current {
     closed: bool,
     /// The first word behind such a one that may be what a statement does behind its WITH; empty where it does not write.
     behind: Option<&'static str>,
+    /// The greatest number of its parameters.
+    parameters: usize,
 }
 
 impl Current {
@@ -215,6 +233,7 @@ impl Current {
             depth: 0,
             closed: false,
             behind: None,
+            parameters: 0,
         }
     }
 
@@ -269,14 +288,15 @@ fn client(copies: Copies) -> &'static str {
 }
 
 fn cut(sql: &str, current: Current) -> Part {
-    let Current { begins: (from, before), ends, words, starts, sought, copies, behind, .. } = current;
+    let Current { begins: (from, before), ends, words, starts, sought, copies, behind, parameters, .. } =
+        current;
     let is_copy = matches!(words.first(), Some(Word::Plain(first)) if first == "copy");
     let copies = copies.filter(|_| is_copy);
     let is_with = matches!(words.first(), Some(Word::Plain(first)) if first == "with");
     let behind_with = behind.filter(|word| is_with && !word.is_empty());
     // Default: both are places of the text.
     let sql = sql.get(from..ends).unwrap_or_default().to_owned();
-    Part { sql, before, words, starts, sought, copies, behind_with }
+    Part { sql, before, words, starts, sought, copies, behind_with, parameters }
 }
 
 /// A place in a text that moves on.
@@ -391,6 +411,19 @@ mod tests {
         let names = (0..limits::SCRIPT_WORDS).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
         let long = format!("WITH c AS (SELECT {names}) INSERT INTO t SELECT * FROM c");
         assert_eq!(split(&long).unwrap()[0].behind_with(), Some("insert"));
+    }
+
+    #[test]
+    fn parameters_are_counted() {
+        for (sql, count) in [
+            ("SELECT 1", 0),
+            ("SELECT '$2', $1", 1),
+            ("SELECT $3, $1 -- $7", 3),
+            ("SELECT $0, $65536, $x", 0),
+            ("SELECT $65535", 65_535),
+        ] {
+            assert_eq!(split(sql).unwrap()[0].parameters(), count, "{sql}");
+        }
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Prepared {
         (text * 4 + self.types.len() * 4 + 1024) as u64
     }
 
+    /// How many parameters it takes, of which so many have a place in its plan: what is looked at nowhere is given all the same.
+    fn count(&self, planned: usize) -> usize {
+        let written = self.part.as_ref().map_or(0, Part::parameters);
+        planned.max(self.types.len()).max(written)
+    }
+
     /// The types of columns that the client was told of the statement itself.
     pub(super) fn told(&self) -> Option<Vec<DataType>> {
         self.told.get().cloned()
@@ -254,7 +260,7 @@ impl Session {
             self.wire.put(&ParameterDescription::new(Vec::new()))?;
             return Ok(self.describe_command(prepared.part.as_ref(), &[])?);
         };
-        let count = description.parameters.len().max(prepared.types.len());
+        let count = prepared.count(description.parameters.len());
         // Default: text, of one that the statement does not name.
         let types = (0..count).map(|at| prepared.parameter(at).unwrap_or(types::TEXT)).collect();
         self.wire.put(&ParameterDescription::new(types))?;
@@ -354,13 +360,14 @@ impl Session {
             // What the client says nothing of is of the type that the statement takes.
             self.description(prepared).await?;
         }
-        let wanted = prepared.description.get().map(|description| description.parameters.len());
-        if wanted.is_some_and(|wanted| wanted.max(prepared.types.len()) != parameters.len()) {
+        let wanted = prepared.description.get();
+        let wanted = wanted.map(|description| prepared.count(description.parameters.len()));
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != parameters.len()) {
             let message = format!(
                 "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
                 parameters.len(),
                 statement,
-                wanted.unwrap_or_default()
+                wanted
             );
             return Err(Error::protocol(message).into());
         }

@@ -131,6 +131,19 @@ async fn places_tell_the_types_of_parameters() {
     }
 }
 
+/// As pg8000 asks for indexes: what has an answer of its own is not planned, nor is its parameter.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_have_no_place_in_a_plan_are_taken() {
+    let server = serve(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let sql =
+        "SELECT unnest(i.indkey), generate_subscripts(i.indkey, $1::INTEGER) FROM pg_catalog.pg_index i";
+    let (types, rows) = told(&mut client, sql, &[], &["1"]).await;
+    assert!(types.starts_with("t [") && !types.contains(','), "{types}");
+    assert_eq!(rows, "");
+    assert_eq!(told(&mut client, sql, &[], &["1", "2"]).await.1, "E 08P01");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sets_tell_the_types_of_their_parameters() {
     let (_server, mut client) = with_numbers().await;
