@@ -149,7 +149,7 @@ impl Session {
     /// Answers a message of the extended protocol.
     pub(super) async fn extended(&mut self, message: Frontend) -> std::result::Result<(), End> {
         match message {
-            Frontend::Parse { name, sql, types } => self.prepare(name, &sql, types)?,
+            Frontend::Parse { name, sql, types } => self.prepare(name, &sql, types).await?,
             Frontend::Bind(bind) => self.bind(bind).await?,
             Frontend::Describe { target: Target::Statement, name } => self.describe(&name).await?,
             Frontend::Describe { target: Target::Portal, name } => self.describe_portal(&name).await?,
@@ -171,13 +171,32 @@ impl Session {
         self.wire.flush_if_full().await
     }
 
-    fn prepare(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<()> {
+    async fn prepare(&mut self, name: String, sql: &str, types: Vec<u32>) -> std::result::Result<(), End> {
         let mut parts = split(sql)?;
         if parts.len() > 1 {
-            return Err(Error::new("42601", "cannot insert multiple commands into a prepared statement"));
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Error::new("42601", message).into());
         }
-        self.keep_prepared(name, parts.pop(), types)?;
-        self.wire.put(&ParseComplete::new())
+        self.keep_prepared(name.clone(), parts.pop(), types)?;
+        // Who waits for the answer counts on it. Others send what follows, and the statement is planned once, with its parameters.
+        if self.wire.syncs()
+            && let Err(end) = self.check(&name).await
+        {
+            self.statements.remove(&name);
+            self.count()?;
+            return Err(end);
+        }
+        self.wire.put(&ParseComplete::new())?;
+        Ok(())
+    }
+
+    /// Fails where a statement is wrong whatever its parameters are.
+    async fn check(&mut self, name: &str) -> std::result::Result<(), End> {
+        let prepared = self.prepared(name)?;
+        let Err(end) = self.description(&prepared).await else { return Ok(()) };
+        let has_parameters = prepared.count(0) > 0;
+        let is_open = matches!(&end, End::Error(error) if has_parameters && may_be_of_parameters(error));
+        if is_open { Ok(()) } else { Err(end) }
     }
 
     /// Keeps a statement under a name.
@@ -433,6 +452,12 @@ impl Session {
         self.portals.insert(name, portal);
         Ok(())
     }
+}
+
+/// Whether a statement that cannot be described may have a plan where its parameters have values.
+fn may_be_of_parameters(error: &Error) -> bool {
+    let code = error.code();
+    !error.is_fatal() && (["0A000", "42601", "42804", "42883"].contains(&code) || code.starts_with("22"))
 }
 
 fn data_types(columns: &[Column]) -> Vec<DataType> {

@@ -135,6 +135,11 @@ impl Wire {
         Ok(self.input.split_to(length))
     }
 
+    /// Whether a Sync is what has come behind the message in hand: the client waits for the answer to that.
+    pub(super) fn syncs(&self) -> bool {
+        self.input.first() == Some(&b'S')
+    }
+
     /// Waits until the next message begins.
     pub(super) async fn begins(&mut self) -> std::result::Result<(), End> {
         self.fill(1).await
@@ -219,11 +224,12 @@ impl Wire {
         length.ok_or_else(|| Error::protocol("invalid message length").fatal())
     }
 
-    /// Reads until so many bytes are there. Room is made for what has come and a little more, not for what is announced.
+    /// Reads until so many bytes are there. Room is made for what has come and a little more, a Sync of five bytes at least, not
+    /// for what is announced.
     async fn fill(&mut self, bytes: usize) -> std::result::Result<(), End> {
         while self.input.len() < bytes {
             let missing = bytes - self.input.len();
-            self.input.reserve(missing.clamp(512, limits::POSTGRES_SMALL_MESSAGE_BYTES));
+            self.input.reserve((missing + 5).clamp(512, limits::POSTGRES_SMALL_MESSAGE_BYTES));
             match self.stream.read_buf(&mut self.input).await? {
                 0 => return Err(End::Gone),
                 read => self.come += read as u64,

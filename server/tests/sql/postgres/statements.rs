@@ -1,5 +1,7 @@
 //! Statements of SQL that name prepared ones, parameters that are lists and bytes, and what a connection is told of itself.
 
+use tokio::io::AsyncWriteExt as _;
+
 use super::client::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -294,4 +296,37 @@ async fn one_statement_that_writes_is_committed_before_what_stands_behind_it() {
     assert_eq!(client.query(block).await.last().unwrap(), "Z E");
     client.query("ROLLBACK").await;
     assert_eq!(client.query("SELECT count(*) FROM t WHERE key < 0").await[1], "D 2");
+}
+
+/// As pg8000 has it, which waits for the answer to Parse, and stops at the first error of all that it sends then.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_statement_is_told_when_it_is_parsed() {
+    async fn parse(client: &mut Client, sql: &str) -> Vec<String> {
+        let messages = [framed(b'P', &[text("s"), text(sql), vec![0, 0]].concat()), framed(b'S', &[])];
+        client.stream.write_all(&messages.concat()).await.unwrap();
+        client.shown().await
+    }
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("BEGIN").await;
+    // What is wrong with it is not kept, either.
+    let unknown = format!("SELECT nothing FROM t WHERE text = $1{}", " ".repeat(2000));
+    assert_eq!(parse(&mut client, &unknown).await, ["E 42703", "Z E"]);
+    assert_eq!(parse(&mut client, "ROLLBACK").await, ["1", "Z E"]);
+    client.send(b'D', b"Ss\0").await;
+    client.bind("", "s", 0, &[]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["t []", "n", "2", "C ROLLBACK", "Z I"]);
+
+    client.query("DEALLOCATE s").await;
+    assert_eq!(parse(&mut client, "SELECT 1 FROM nothing").await, ["E 42P01", "Z I"]);
+    // Without a value it has no plan, which says nothing of it with one.
+    assert_eq!(parse(&mut client, "SELECT date_part($1, now())").await, ["1", "Z I"]);
+    client.query("DEALLOCATE s").await;
+    assert_eq!(parse(&mut client, "SELECT text FROM t WHERE key = $1").await, ["1", "Z I"]);
+    client.bind("", "s", 0, &[Some(b"11")]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["2", "D text 11", "C SELECT 1", "Z I"]);
 }
