@@ -42,6 +42,8 @@ pub(super) enum Command {
     Declare(String, usize),
     /// How many rows, of which cursor; `None`: all.
     Fetch(Option<u64>, String),
+    /// How many rows are passed over, of which cursor; `None`: all.
+    Move(Option<u64>, String),
     /// A cursor; `None`: all.
     Close(Option<String>),
     /// What there is nothing to do for, with its tag: UNLISTEN.
@@ -103,7 +105,15 @@ pub(super) fn of(words: &[Word]) -> Result<Option<Command>> {
             _ => return Err(syntax("DEALLOCATE")),
         },
         "declare" => declare(rest)?,
-        "fetch" => fetch(rest)?,
+        "fetch" => fetch(rest).map(|(rows, name)| Command::Fetch(rows, name))?,
+        "move" => {
+            // So many rows on, which is one row for FETCH.
+            let rest = match rest {
+                [Word::Plain(by), counted @ ..] if by == "relative" && counted.len() > 1 => counted,
+                all => all,
+            };
+            fetch(rest).map(|(rows, name)| Command::Move(rows, name))?
+        }
         "close" => match rest {
             [Word::Plain(all)] if all == "all" => Command::Close(None),
             [Word::Plain(name) | Word::Name(name)] => Command::Close(Some(name.clone())),
@@ -352,7 +362,8 @@ fn declare(words: &[Word]) -> Result<Command> {
     Err(syntax("DECLARE"))
 }
 
-fn fetch(words: &[Word]) -> Result<Command> {
+/// How many rows of which cursor.
+fn fetch(words: &[Word]) -> Result<(Option<u64>, String)> {
     let (count, rest) = match words {
         [Word::Plain(all), rest @ ..] if all == "all" => (None, rest),
         [Word::Plain(next), rest @ ..] if next == "next" => (Some(1), rest),
@@ -372,7 +383,7 @@ fn fetch(words: &[Word]) -> Result<Command> {
         rest => (Some(1), rest),
     };
     match without(rest, &["from", "in"]) {
-        [Word::Plain(name) | Word::Name(name)] => Ok(Command::Fetch(count, name.clone())),
+        [Word::Plain(name) | Word::Name(name)] => Ok((count, name.clone())),
         _ => Err(syntax("FETCH")),
     }
 }
@@ -441,6 +452,13 @@ mod tests {
         assert_eq!(command("EXECUTE p (-1, NULL, 'x')"), Command::Execute("p".to_owned(), given));
         assert_eq!(command("EXECUTE p"), Command::Execute("p".to_owned(), Vec::new()));
         assert_eq!(command("FETCH c"), Command::Fetch(Some(1), "c".to_owned()));
+        let passed = |rows| Command::Move(rows, "c".to_owned());
+        for (sql, rows) in
+            [("MOVE c", Some(1)), ("MOVE FORWARD 5 c", Some(5)), ("MOVE RELATIVE 5 FROM c", Some(5))]
+        {
+            assert_eq!(command(sql), passed(rows), "{sql}");
+        }
+        assert_eq!(command("MOVE ALL IN c"), passed(None));
         assert_eq!(command("CLOSE ALL"), Command::Close(None));
         for sql in [
             "SELECT 1",
@@ -461,6 +479,9 @@ mod tests {
             "DECLARE c SCROLL CURSOR FOR SELECT 1",
             "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
             "FETCH PRIOR FROM c",
+            "FETCH RELATIVE 2 FROM c",
+            "MOVE BACKWARD 2 FROM c",
+            "MOVE RELATIVE -2 FROM c",
             "LISTEN a",
             "PREPARE p SELECT 1",
             "PREPARE p (nothing) AS SELECT 1",

@@ -66,6 +66,8 @@ pub(super) struct Under {
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
     batch: Option<(RecordBatch, usize)>,
+    /// Its rows are passed over: none is sent.
+    passes: bool,
     pub(super) sent: u64,
     /// It counts among those that its sender has under way.
     _turn: Option<Turn>,
@@ -122,6 +124,13 @@ impl Portal {
     pub(super) fn goes_on(&mut self, cancelled: CancellationToken) {
         if let Run::Under(under) = &mut self.run {
             under.cancelled = cancelled;
+        }
+    }
+
+    /// Whether its rows are passed over from now on.
+    pub(super) fn set_passing(&mut self, passes: bool) {
+        if let Run::Under(under) = &mut self.run {
+            under.passes = passes;
         }
     }
 
@@ -281,6 +290,7 @@ impl Session {
             deadline,
             began,
             batch: None,
+            passes: false,
             sent: 0,
             _turn: turn,
         }));
@@ -407,7 +417,10 @@ impl Session {
             if let Some((batch, from)) = under.batch.take_if(|_| left > 0) {
                 // A piece takes less time than the way to another thread.
                 let most = usize::try_from(left).unwrap_or(usize::MAX);
-                let next = rows::write(b'D', &batch, &under.columns, from, most, wire.output())?;
+                let next = match under.passes {
+                    true => batch.num_rows().min(from.saturating_add(most)),
+                    false => rows::write(b'D', &batch, &under.columns, from, most, wire.output())?,
+                };
                 sent += (next - from) as u64;
                 under.sent += (next - from) as u64;
                 under.batch = (next < batch.num_rows()).then_some((batch, next));

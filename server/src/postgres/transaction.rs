@@ -246,6 +246,7 @@ impl Session {
                 "DECLARE CURSOR"
             }
             Command::Fetch(rows, name) => return self.fetch_cursor(&name, rows, formats, describes).await,
+            Command::Move(rows, name) => return self.move_cursor(&name, rows).await,
             Command::Close(None) => {
                 self.portals.clear();
                 "CLOSE CURSOR ALL"
@@ -417,16 +418,41 @@ impl Session {
         formats: &[i16],
         describes: bool,
     ) -> std::result::Result<(), End> {
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        let mut portal = self.cursor(name).await?;
         portal.set_formats(formats)?;
         if describes {
             self.put_description(&portal)?;
         }
-        portal.goes_on(self.key.begin());
         let sent = self.fetch(&mut portal, rows, false).await?;
         self.portals.insert(name.to_owned(), portal);
         self.wire.put(&CommandComplete::new(format!("FETCH {sent}")))?;
         Ok(())
+    }
+
+    /// Passes over rows of a cursor, which goes on in the form in which it was.
+    async fn move_cursor(&mut self, name: &str, rows: Option<u64>) -> std::result::Result<(), End> {
+        let mut portal = self.cursor(name).await?;
+        portal.set_passing(true);
+        let passed = self.fetch(&mut portal, rows, false).await?;
+        portal.set_passing(false);
+        self.portals.insert(name.to_owned(), portal);
+        self.wire.put(&CommandComplete::new(format!("MOVE {passed}")))?;
+        Ok(())
+    }
+
+    /// Takes a cursor, to go on with it. A query that was bound to a portal may not have begun.
+    async fn cursor(&mut self, name: &str) -> std::result::Result<Portal, End> {
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        let is_query = match &portal.part {
+            Some(part) => self.command_of(part)?.is_none() && reads(part),
+            None => false,
+        };
+        if portal.is_begun() {
+            portal.goes_on(self.key.begin());
+        } else if is_query {
+            self.begin(&mut portal).await?;
+        }
+        Ok(portal)
     }
 }
 

@@ -330,3 +330,34 @@ async fn what_is_wrong_with_a_statement_is_told_when_it_is_parsed() {
     client.send(b'S', &[]).await;
     assert_eq!(client.shown().await, ["2", "D text 11", "C SELECT 1", "Z I"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cursors_pass_over_rows() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("BEGIN; DECLARE c CURSOR FOR SELECT key FROM t ORDER BY key").await;
+    for (sql, passed, next) in [
+        ("MOVE 5 FROM c", 5, "D 5"),
+        ("MOVE FORWARD 2 c", 2, "D 8"),
+        // As psycopg has it.
+        ("MOVE RELATIVE 2 FROM \"c\"", 2, "D 11"),
+        ("MOVE c", 1, "D 13"),
+        ("MOVE ALL FROM c", 986, "C FETCH 0"),
+        ("MOVE c", 0, "C FETCH 0"),
+    ] {
+        assert_eq!(client.query(sql).await, [format!("C MOVE {passed}"), "Z T".to_owned()], "{sql}");
+        assert_eq!(client.query("FETCH c").await[1], next, "{sql}");
+    }
+    // As asyncpg has it: a portal that is bound, and moved before it is run.
+    client.parse("", "SELECT key FROM t ORDER BY key", &[]).await;
+    client.bind("p", "", 1, &[]).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["1", "2", "Z T"]);
+    assert_eq!(client.query("MOVE FORWARD 3 p").await, ["C MOVE 3", "Z T"]);
+    client.execute("p", 1).await;
+    client.send(b'S', &[]).await;
+    let answer = client.answer().await;
+    assert_eq!(values(&answer[0].1), [Some(3_i32.to_be_bytes().to_vec())]);
+    assert_eq!(shown(&answer[1]), "s");
+    assert_eq!(client.query("MOVE BACKWARD 1 FROM p").await, ["E 0A000", "Z E"]);
+}
