@@ -1,4 +1,5 @@
-//! Texts that stand for bytes: `\\xAA` is a byte, as in DuckDB, and other characters are their own bytes.
+//! Texts that stand for bytes: `\\xAA` is a byte, as in DuckDB, and other characters are their own bytes; digits alone behind one
+//! `\\x` are all of the bytes, as in PostgreSQL.
 
 use arrow_array::{BinaryArray, StringArray, builder::BinaryBuilder};
 use basalt_core::error::ErrorKind;
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 pub(crate) fn of_texts(texts: &StringArray, or_null: bool) -> Result<BinaryArray> {
     let mut read = BinaryBuilder::new();
     for text in texts {
-        match text.map(of_text).transpose()? {
+        match text.map(of_text) {
             None => read.append_null(),
             Some(Some(bytes)) => read.append_value(bytes),
             Some(None) if or_null => read.append_null(),
@@ -23,17 +24,13 @@ pub(crate) fn of_texts(texts: &StringArray, or_null: bool) -> Result<BinaryArray
 }
 
 /// The bytes of a text; `None`: it stands for none.
-///
-/// # Errors
-/// For PostgreSQL's `\\xAABB`, which would be other bytes there.
-fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
-    if let Some(digits) = text.strip_prefix("\\x")
-        && digits.len() > 2
-        && digits.len().is_multiple_of(2)
-        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+fn of_text(text: &str) -> Option<Vec<u8>> {
+    // PostgreSQL's form, which its drivers write. Of one byte it is the same.
+    if text.starts_with("\\x")
+        && text.len() > 4
+        && let Some(bytes) = of_hex(text)
     {
-        let what = format!("{text:?} as bytes: write each as \\xAA, or all of them as x'AABB'; this form");
-        return Err(Error::unsupported(what));
+        return Some(bytes);
     }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -45,15 +42,13 @@ fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
         }
         let digits = behind.strip_prefix(b"x").and_then(|digits| digits.get(..2));
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let Some(byte) = digits.and_then(|digits| {
+        let byte = digits.and_then(|digits| {
             std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok())
-        }) else {
-            return Ok(None);
-        };
+        })?;
         bytes.push(byte);
         rest = &behind[3..];
     }
-    Ok(Some(bytes))
+    Some(bytes)
 }
 
 /// The bytes of hexadecimal digits, two for each, behind `\\x` or without it, as files have them. `None`: these are none.
@@ -118,11 +113,14 @@ mod tests {
 
     #[test]
     fn texts_stand_for_bytes() {
-        assert_eq!(of_text("ab").unwrap(), Some(b"ab".to_vec()));
-        assert_eq!(of_text("\\xAA\\x20b").unwrap(), Some(vec![0xaa, 0x20, b'b']));
-        assert_eq!(of_text("\\xaa").unwrap(), Some(vec![0xaa]));
-        assert_eq!(of_text("a\\b").unwrap(), None);
-        assert_eq!(of_text("\\xA").unwrap(), None);
-        assert!(of_text("\\xDEADBEEF").is_err());
+        assert_eq!(of_text("ab"), Some(b"ab".to_vec()));
+        assert_eq!(of_text("\\xAA\\x20b"), Some(vec![0xaa, 0x20, b'b']));
+        assert_eq!(of_text("\\xaa"), Some(vec![0xaa]));
+        assert_eq!(of_text("a\\b"), None);
+        assert_eq!(of_text("\\xA"), None);
+        assert_eq!(of_text("\\xDEadbeef"), Some(vec![0xde, 0xad, 0xbe, 0xef]));
+        // It has other characters, or half a byte.
+        assert_eq!(of_text("\\xDEan"), Some(vec![0xde, b'a', b'n']));
+        assert_eq!(of_text("\\xDEa"), Some(vec![0xde, b'a']));
     }
 }
