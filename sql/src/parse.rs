@@ -560,6 +560,9 @@ impl VisitorMut for Rewrite<'_> {
                     Parameters::Given(given) => {
                         format!("there is no parameter {name}; {} are given", given.len())
                     }
+                    Parameters::Open(_) if number > Some(limits::PARAMETERS) => {
+                        format!("there is no parameter {name}: ${} is the last", limits::PARAMETERS)
+                    }
                     Parameters::Open(_) => format!("there is no parameter {name}: $1 is the first"),
                 };
                 self.fault = Some(Error::invalid(message).at(place.line, place.column));

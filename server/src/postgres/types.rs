@@ -107,14 +107,17 @@ pub(super) fn parameter(oid: u32, format: i16, bytes: &Bytes) -> Result<Literal>
         OID => Literal::Int(u32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
         FLOAT4 => Literal::Float(f32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
         FLOAT8 => Literal::Float(f64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
+        // The least and the greatest stand for infinity, of which there is none here.
         DATE => {
             let days = i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
-            let days = days.checked_add(EPOCH_DAYS);
+            let days = Some(days).filter(|days| *days != i32::MIN);
+            let days = days.and_then(|days| days.checked_add(EPOCH_DAYS));
             Literal::Date(days.ok_or_else(|| Error::new("22008", "date out of range"))?)
         }
         TIMESTAMP | TIMESTAMPTZ => {
             let micros = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
-            let micros = micros.checked_add(EPOCH_MICROS);
+            let micros = Some(micros).filter(|micros| *micros != i64::MIN);
+            let micros = micros.and_then(|micros| micros.checked_add(EPOCH_MICROS));
             Literal::Timestamp(micros.ok_or_else(|| Error::new("22008", "timestamp out of range"))?)
         }
         TIME => {
@@ -237,14 +240,11 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
             "f" | "false" | "n" | "no" | "off" | "0" => Some(Literal::Bool(false)),
             _ => None,
         },
-        INT2 | INT4 | INT8 | OID => trimmed.parse().ok().map(Literal::Int),
+        INT2 | INT4 | INT8 | OID => whole(oid, trimmed)?,
         FLOAT4 | FLOAT8 => match trimmed.parse() {
             // A number that is too large is not infinity, which is said.
             Ok(value) if f64::is_infinite(value) && !says_infinity(trimmed) => {
-                return Err(Error::new(
-                    "22003",
-                    format!("\"{trimmed}\" is out of range for type {}", name(oid)),
-                ));
+                return Err(out_of_range(oid, trimmed));
             }
             value => value.ok().map(Literal::Float),
         },
@@ -265,6 +265,27 @@ fn of_text(oid: u32, text: &str) -> Result<Literal> {
         let shown: String = text.chars().take(60).collect();
         Error::value(format!("invalid input syntax for type {}: \"{shown}\"", name(oid)))
     })
+}
+
+/// A whole number; `None`: it is none.
+///
+/// # Errors
+/// Where it is beyond those of its type.
+fn whole(oid: u32, text: &str) -> Result<Option<Literal>> {
+    let Ok(value) = text.parse::<i128>() else { return Ok(None) };
+    let is_one = match oid {
+        INT2 => i16::try_from(value).is_ok(),
+        INT4 => i32::try_from(value).is_ok(),
+        _ => true,
+    };
+    match i64::try_from(value) {
+        Ok(value) if is_one => Ok(Some(Literal::Int(value))),
+        _ => Err(out_of_range(oid, text)),
+    }
+}
+
+fn out_of_range(oid: u32, text: &str) -> Error {
+    Error::new("22003", format!("\"{text}\" is out of range for type {}", name(oid)))
 }
 
 /// The number of a type by a name that SQL has for it.
@@ -352,6 +373,15 @@ mod tests {
     fn parameters_in_text() {
         assert_eq!(text(INT4, " 12 "), Some(Literal::Int(12)));
         assert_eq!(text(INT4, "12x"), None);
+        for (oid, most, more) in [
+            (INT2, "-32768", "32768"),
+            (INT4, "2147483647", "-2147483649"),
+            (INT8, "-9223372036854775808", "9223372036854775808"),
+        ] {
+            assert_eq!(text(oid, most), most.parse().ok().map(Literal::Int));
+            let error = parameter(oid, 0, &Bytes::copy_from_slice(more.as_bytes())).unwrap_err();
+            assert_eq!(error.code(), "22003", "{more}");
+        }
         assert_eq!(text(BOOL, "t"), Some(Literal::Bool(true)));
         assert_eq!(text(BOOL, "2"), None);
         assert_eq!(text(FLOAT8, "-1e3"), Some(Literal::Float(-1000.0)));
@@ -413,7 +443,12 @@ mod tests {
         assert_eq!(binary(BOOL, &[2]), None);
         assert_eq!(binary(FLOAT4, &1.5_f32.to_be_bytes()), Some(Literal::Float(1.5)));
         assert_eq!(binary(DATE, &0_i32.to_be_bytes()), Some(Literal::Date(EPOCH_DAYS)));
-        assert_eq!(binary(DATE, &i32::MAX.to_be_bytes()), None);
+        for infinity in [i32::MIN, i32::MAX] {
+            assert_eq!(binary(DATE, &infinity.to_be_bytes()), None);
+        }
+        for infinity in [i64::MIN, i64::MAX] {
+            assert_eq!(binary(TIMESTAMPTZ, &infinity.to_be_bytes()), None);
+        }
         assert_eq!(binary(TIMESTAMP, &0_i64.to_be_bytes()), Some(Literal::Timestamp(EPOCH_MICROS)));
         let zero = Literal::Decimal { unscaled: 0, scale: 0 };
         assert_eq!(binary(NUMERIC, &[0, 0, 0, 0, 0, 0, 0, 0]), Some(zero));

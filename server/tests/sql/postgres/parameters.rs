@@ -254,3 +254,17 @@ async fn dates_and_times_come_with_zones() {
     }
     assert!(told(&mut client, "SELECT $1::date", &[], &["2024-02-29 noon"]).await.1.starts_with("E 22P02"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_beyond_the_last_parameter_is_told_which_that_is() {
+    let server = serve(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    for (number, which) in [("65536", "$65535 is the last"), ("0", "$1 is the first")] {
+        client.parse("", &format!("SELECT ${number}"), &[]).await;
+        client.send(b'D', b"S\0").await;
+        client.send(b'S', &[]).await;
+        let answer = client.answer().await;
+        let error = answer.iter().find(|(tag, _)| *tag == b'E').unwrap();
+        assert!(fields(&error.1)[&'M'].contains(which), "{number}");
+    }
+}
