@@ -281,6 +281,13 @@ async def check_asyncpg(server, reference):
     later = "SELECT TIMESTAMP '2024-01-01 00:00:00' + $1"
     assert plain(await connection.fetchval(later, dt.timedelta(days=1, hours=2))) == dt.datetime(2024, 1, 2, 2)
     assert await connection.fetchval("SELECT CASE WHEN $1 THEN 1 ELSE $2 END", False, 7) == 7
+    # NULL leaves the types that were told.
+    assert await connection.fetchval("SELECT max(coalesce($1, month)) FROM flights", None) == 12
+    async with connection.transaction():
+        cursor = await connection.cursor("SELECT carrier FROM airlines ORDER BY 1")
+        assert await cursor.forward(3) == 3
+        fourth = reference.execute("SELECT carrier FROM airlines ORDER BY 1 OFFSET 3 LIMIT 1").fetchone()[0]
+        assert (await cursor.fetchrow())["carrier"] == fourth
     await connection.close()
     async with asyncpg.create_pool(server.url(), min_size=1, max_size=2) as pool:
         for _ in range(3):
