@@ -1,6 +1,7 @@
 //! Decimals as text, and whole numbers of more than 64 bits.
 
 pub(crate) mod floats;
+pub(crate) mod numeric;
 pub(crate) mod quotient;
 pub(crate) mod whole;
 
@@ -49,6 +50,29 @@ pub(crate) fn of_text(text: &str) -> Option<ScalarValue> {
     let digits = unscaled.unsigned_abs().checked_ilog10().map_or(1, |below| below + 1);
     let precision = u8::try_from(digits).ok()?.max(scale);
     Some(ScalarValue::Decimal128(Some(unscaled), precision, scale.cast_signed()))
+}
+
+/// Digits and places of the decimal that a text such as `-1.50` or `1e-3` writes: all of its places, as far as 38 digits go.
+/// `None`: it is no number.
+pub(crate) fn digits_of_text(text: &str) -> Option<(u8, u8)> {
+    let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    // Default: it has no sign.
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, whole(exponent)?),
+        None => (text, 0),
+    };
+    // Default: there is no point.
+    let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (before, behind) = (digits(before)?, digits(behind)?);
+    if before.is_empty() && behind.is_empty() {
+        return None;
+    }
+    let most = i64::from(DECIMAL128_MAX_PRECISION);
+    let before = i64::try_from(before.trim_start_matches('0').len()).ok()?;
+    let whole = before.saturating_add(exponent).clamp(0, most);
+    let places = i64::try_from(behind.len()).ok()?.saturating_sub(exponent).clamp(0, most - whole);
+    Some((u8::try_from((whole + places).max(1)).ok()?, u8::try_from(places).ok()?))
 }
 
 /// The unscaled value of a text such as `-1.5`, ` +1e3 ` or `1_000.25`, rounded to so many places, half of one away from
@@ -108,6 +132,28 @@ fn whole(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_say_how_many_digits_they_have() {
+        for (text, expected) in [
+            ("1.12345678901234", Some((15, 14))),
+            (" -0.50 ", Some((2, 2))),
+            ("007", Some((1, 0))),
+            ("0", Some((1, 0))),
+            ("1_000.25", Some((6, 2))),
+            ("1e3", Some((4, 0))),
+            ("1.5e-3", Some((4, 4))),
+            ("0.001e5", Some((5, 0))),
+            ("1e-400", Some((38, 38))),
+            ("1.0000000000000000000000000000000000000001", Some((38, 37))),
+            ("1e400", Some((38, 0))),
+            ("nan", None),
+            (".", None),
+            ("", None),
+        ] {
+            assert_eq!(digits_of_text(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn texts_are_read_as_decimals() {

@@ -14,6 +14,7 @@ mod exprs;
 mod fetch;
 mod grouping;
 mod lateral;
+mod numerics;
 mod ordinality;
 pub(crate) mod outer;
 mod patterns;
@@ -168,6 +169,12 @@ impl Rewrite {
                 };
                 *expr = Expr::Nested(Box::new(parsed(template, &[(**inner).clone()], &mut 0)?));
             }
+            Expr::Cast {
+                data_type:
+                    ast::DataType::Numeric(ast::ExactNumberInfo::None)
+                    | ast::DataType::Decimal(ast::ExactNumberInfo::None),
+                ..
+            } => numerics::undigited(expr)?,
             Expr::Cast { data_type, expr: inner, .. } => {
                 if let (ast::DataType::Array(_), Some(list)) = (&*data_type, quantified::array(inner)) {
                     **inner = list;

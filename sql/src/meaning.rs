@@ -25,7 +25,7 @@ use crate::{
     absent,
     arithmetic::negated,
     checked, choices, coerce,
-    decimals::whole,
+    decimals::{numeric, whole},
     epoch,
     error::Error,
     functions, lists, named, nested, timestamps, truncated, untyped, windows,
@@ -201,6 +201,12 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
                 }
             }
             transformed(Expr::ScalarFunction(function), changed)
+        }
+        Expr::ScalarFunction(function) if numeric::is_one(&function) => {
+            Transformed::yes(match numeric::settled(function, schema)? {
+                made @ (Expr::Cast(_) | Expr::TryCast(_)) => rewritten(made, schema)?.data,
+                same => same,
+            })
         }
         Expr::ScalarFunction(function) if whole::is_one(&function, schema) => {
             Transformed::yes(whole::settled(function))

@@ -32,7 +32,7 @@ use crate::{
     command::Command,
     copy::{CopyForm, Target},
     correlated,
-    decimals::{floats, quotient, whole},
+    decimals::{floats, numeric, quotient, whole},
     define, digests, distributed,
     engine::{Request, Shared},
     entries, epoch,
@@ -141,6 +141,7 @@ impl Base {
             .chain(entries::all())
             .chain(epoch::all())
             .chain(quotient::all())
+            .chain(numeric::all())
             .chain(json::all())
             .chain([named::function(), stored::function()])
             .collect();
