@@ -23,6 +23,7 @@ pub(crate) mod rows;
 mod selects;
 mod shared;
 pub(crate) mod signs;
+mod specifiers;
 mod templates;
 mod times;
 pub(crate) mod using;
@@ -454,6 +455,15 @@ impl Rewrite {
         }
         if name == "fill" {
             return windows::fill(function);
+        }
+        if name == "format"
+            && let Some(text) = specifiers::format(function, &mut self.doubled)?
+        {
+            *expr = text;
+            if self.doubled > limits::STATEMENT_BYTES {
+                return Err(Error::invalid("too many calls of format in one another"));
+            }
+            return Ok(());
         }
         if let Some(root) = calls::deviation(function)? {
             *expr = root;
