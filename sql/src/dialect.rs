@@ -210,6 +210,17 @@ impl Rewrite {
             {
                 **right = Expr::value(Value::SingleQuotedString("-".to_owned()));
             }
+            // And where they are looked for among the functions, of which there are none.
+            Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right }
+                if exprs::is_procedure(left) && exprs::is_oid(right) =>
+            {
+                **right = parsed("CAST($1 AS TEXT)", &[(**right).clone()], &mut 0)?;
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right }
+                if exprs::is_oid(left) && exprs::is_procedure(right) =>
+            {
+                **left = parsed("CAST($1 AS TEXT)", &[(**left).clone()], &mut 0)?;
+            }
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
             }

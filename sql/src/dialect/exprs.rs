@@ -488,13 +488,23 @@ pub(super) fn similar(pattern: &str) -> String {
 
 /// Whether it is a column of pg_type that names a function.
 pub(super) fn is_procedure(expr: &Expr) -> bool {
+    is_called(expr, &["typinput", "typoutput", "typreceive", "typsend"])
+}
+
+/// Whether it is a column that is the number of what a row is of.
+pub(super) fn is_oid(expr: &Expr) -> bool {
+    is_called(expr, &["oid"])
+}
+
+/// Whether it is a column of one of these names.
+fn is_called(expr: &Expr, names: &[&str]) -> bool {
     let name = match expr {
+        Expr::Nested(inner) => return is_called(inner, names),
         Expr::Identifier(name) => Some(name),
         Expr::CompoundIdentifier(parts) => parts.last(),
         _ => None,
     };
-    let procedures = ["typinput", "typoutput", "typreceive", "typsend"];
-    name.is_some_and(|name| procedures.contains(&name.value.to_ascii_lowercase().as_str()))
+    name.is_some_and(|name| names.contains(&name.value.to_ascii_lowercase().as_str()))
 }
 
 pub(super) fn is_zero(expr: &Expr) -> bool {
