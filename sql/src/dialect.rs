@@ -300,6 +300,11 @@ impl Rewrite {
             {
                 *expr = quantified::of_parameter(left, right)?;
             }
+            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }
+                if quantified::is_open_decimals(right) =>
+            {
+                *expr = quantified::of_decimals(left, right)?;
+            }
             Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if quantified::is_one_value(right) => {
                 return Err(Error::unsupported(
                     "a list as one parameter or text, which IN ($1, $2, ...) takes value by value,",

@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem,
-    SetExpr, UnaryOperator, Value, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
+    Array, ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr,
+    Query, SelectItem, SetExpr, UnaryOperator, Value, Visit as _, VisitMut, Visitor, VisitorMut,
+    visit_expressions,
 };
 
 use super::exprs::arguments;
@@ -72,6 +73,18 @@ pub(super) fn is_open(expr: &Expr) -> bool {
     }
 }
 
+/// Whether it is a parameter without a value that is said to be a list of decimals, maybe of other digits than the other side has,
+/// which the planner does not compare.
+pub(super) fn is_open_decimals(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_open_decimals(inner),
+        Expr::Cast { expr, data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)), .. } => {
+            is_open(expr) && matches!(**item, DataType::Numeric(_) | DataType::Decimal(_))
+        }
+        _ => false,
+    }
+}
+
 /// The values of a list that is written as PostgreSQL writes arrays, as drivers give them for a parameter: `'{1,NULL,"a b"}'`;
 /// `None`: it is something else, or has lists in it.
 fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
@@ -127,6 +140,11 @@ pub(super) fn of_parameter(left: &Expr, list: &Expr) -> Result<Expr> {
         true => format!("CAST({list} AS TEXT) IS NULL OR ({left}) IS NULL"),
         false => format!("({list}) = make_array({left})"),
     })
+}
+
+/// A condition in the place of one on such a list: the parameter is of the type that it is said to be.
+pub(super) fn of_decimals(left: &Expr, list: &Expr) -> Result<Expr> {
+    parsed(&format!("({list}) IS NULL OR ({left}) IS NULL"))
 }
 
 /// A list that is written as PostgreSQL writes arrays, as one of texts; `None`: it is something else.

@@ -113,7 +113,13 @@ mod tests {
         assert_eq!(parts("%s").unwrap(), Some(vec![Part::Value(None, 's')]));
         assert_eq!(
             parts("a %I.%2$L 100%%ä").unwrap(),
-            Some(vec![text("a "), Part::Value(None, 'I'), text("."), Part::Value(Some(2), 'L'), text(" 100%ä")])
+            Some(vec![
+                text("a "),
+                Part::Value(None, 'I'),
+                text("."),
+                Part::Value(Some(2), 'L'),
+                text(" 100%ä")
+            ])
         );
         assert_eq!(parts("100%%").unwrap(), Some(vec![text("100%")]));
         for other in ["plain", "50% off", "%d", "%0$s", "%"] {

@@ -183,6 +183,7 @@ async fn lists_and_intervals_are_told_as_such() {
         ("SELECT i FROM e WHERE i = ANY($1)", &["{1,2}"][..], "[1007]", "1"),
         ("SELECT i FROM e WHERE i <> ALL($1) AND s = ANY($2)", &["{2}", "{a,b}"], "[1007, 1009]", "1"),
         ("SELECT i FROM e WHERE i = ANY($1::int[])", &["{1}"], "[1007]", "1"),
+        ("SELECT i FROM e WHERE d = ANY($1::numeric[])", &["{3.250,7}"], "[1231]", "1"),
         ("SELECT i FROM e WHERE f = ANY($1) OR d = ANY($1)", &["{2.5}"], "[1022]", "1"),
         ("SELECT x FROM unnest($1::int[]) AS u(x)", &["{7}"], "[1007]", "7"),
         ("SELECT typname FROM pg_type WHERE oid = ANY($1::oid[])", &["{23}"], "[1028]", "int4"),
