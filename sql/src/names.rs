@@ -12,7 +12,7 @@ pub(crate) enum Meant {
 }
 
 /// Names that are others, for any number of arguments.
-const NAMES: [(&str, &str); 40] = [
+const NAMES: [(&str, &str); 42] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
     ("ceiling", "ceil"),
@@ -49,6 +49,8 @@ const NAMES: [(&str, &str); 40] = [
     ("strlen", "octet_length"),
     ("suffix", "ends_with"),
     ("transaction_timestamp", "now"),
+    ("statement_timestamp", "now"),
+    ("clock_timestamp", "now"),
     ("ucase", "upper"),
     ("variance", "var_samp"),
     ("pg_typeof", "typeof"),

@@ -410,8 +410,17 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
             }
             Resolved::Nothing(Command::CreateView)
         }
-        ast::Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } => {
-            if *cascade || *purge || *temporary || table.is_some() {
+        ast::Statement::Drop {
+            object_type,
+            if_exists,
+            names,
+            cascade,
+            restrict,
+            purge,
+            temporary,
+            table,
+        } => {
+            if *purge || *temporary || table.is_some() {
                 return Err(Error::unsupported("this form of DROP"));
             }
             // None was made.
@@ -422,6 +431,11 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
                 return Err(Error::unsupported("DROP of several at once: it would not be one change"));
             };
             let (name, if_exists) = (define::only_name(name)?, *if_exists);
+            // Else nothing depends on it: a view that reads it stays, and is one over no table.
+            if (*cascade || *restrict) && views::is_read(&name, views, known) {
+                let what = "CASCADE or RESTRICT where a view reads it (DROP VIEW drops the view)";
+                return Err(Error::unsupported(what));
+            }
             match object_type {
                 ast::ObjectType::Table if views.contains_key(&name) => return Err(is_view(&name)),
                 ast::ObjectType::Table => Resolved::Drop { table: name, if_exists },

@@ -73,7 +73,7 @@ const LEVELS: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error", "info"];
 const COMMITTED: &[&str] = &["read committed", "read uncommitted"];
 
-const KNOWN: [Setting; 31] = [
+const KNOWN: [Setting; 33] = [
     Setting("application_name", "", Kind::Text, true),
     Setting("bytea_output", "hex", Kind::One(&["hex"]), false),
     Setting("client_encoding", "UTF8", Kind::One(&["UTF8", "utf-8", "unicode"]), true),
@@ -93,6 +93,9 @@ const KNOWN: [Setting; 31] = [
     Setting("lock_timeout", "0", Kind::Time, false),
     Setting("max_identifier_length", "128", Kind::Fixed, false),
     Setting("max_index_keys", "32", Kind::Fixed, false),
+    Setting("password_encryption", "scram-sha-256", Kind::Fixed, false),
+    // There are no policies of rows, so that it changes nothing.
+    Setting("row_security", "on", Kind::Switch, false),
     Setting("search_path", "\"$user\", public", Kind::SearchPath, false),
     Setting("server_encoding", "UTF8", Kind::Fixed, true),
     Setting("server_version", SERVER_VERSION, Kind::Fixed, true),

@@ -38,6 +38,17 @@ pub(crate) fn shown(views: &Views, known: &[String], catalog: &dyn Catalog) -> T
     views.iter().map(|(name, sql)| (name.clone(), text(sql))).collect()
 }
 
+/// Whether the text of a view names a table or view, as far as texts can be read.
+pub(crate) fn is_read(name: &str, views: &Views, known: &[String]) -> bool {
+    let names = Names::of_tables(known.iter().chain(views.keys()));
+    let reads = |sql: &str| {
+        let parsed = Text::new(sql)?.parse(&names, Parameters::Given(&[]))?;
+        Ok::<_, Error>(parsed.tables.values().any(|(table, _)| table == name))
+    };
+    // Default: what cannot be read says nothing of it.
+    views.values().any(|sql| reads(sql).unwrap_or(false))
+}
+
 /// What a statement reads: the tables, and the views on the way to them.
 #[derive(Debug, Default)]
 pub(crate) struct Read {

@@ -1,11 +1,15 @@
 //! Functions that PostgreSQL's clients call to learn what the server is and has.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use arrow_array::{
     Array as _, ArrayRef, BooleanArray, Int64Array, StringArray, cast::AsArray as _, types::Int64Type,
 };
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use datafusion::{
     arrow::compute::cast,
     common::{Result, ScalarValue},
@@ -32,10 +36,19 @@ enum Gives {
     Made,
     /// Whether a table is seen without its schema.
     IsVisible,
+    /// When the server began.
+    Start,
 }
 
+/// The time at which functions were made first, which is when a server begins, in microseconds.
+static START: LazyLock<i64> = LazyLock::new(|| {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // Default: a clock that is before 1970 says nothing.
+    since.ok().and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or_default()
+});
+
 /// Functions that give the same for all statements.
-const FUNCTIONS: [(&str, Gives); 66] = [
+const FUNCTIONS: [(&str, Gives); 69] = [
     ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_schema", Gives::Text(SCHEMA)),
     ("current_database", Gives::Text(DATABASE)),
@@ -54,6 +67,9 @@ const FUNCTIONS: [(&str, Gives); 66] = [
     ("txid_current", Gives::Int(1)),
     ("pg_is_other_temp_schema", Gives::No),
     ("pg_is_in_recovery", Gives::No),
+    ("pg_is_wal_replay_paused", Gives::No),
+    // CANCEL QUERY stops one; the connections of others are theirs.
+    ("pg_terminate_backend", Gives::No),
     ("pg_relation_is_publishable", Gives::No),
     ("has_schema_privilege", Gives::Yes),
     ("has_table_privilege", Gives::Yes),
@@ -84,6 +100,7 @@ const FUNCTIONS: [(&str, Gives); 66] = [
     ("col_description", Gives::NoText),
     ("shobj_description", Gives::NoText),
     ("pg_advisory_unlock_all", Gives::NoText),
+    ("pg_postmaster_start_time", Gives::Start),
     ("inet_server_addr", Gives::NoText),
     ("inet_client_addr", Gives::NoText),
     ("inet_server_port", Gives::NoInt),
@@ -107,6 +124,7 @@ const FUNCTIONS: [(&str, Gives); 66] = [
 
 /// All that give the same for all statements.
 pub(crate) fn all() -> Vec<ScalarUDF> {
+    LazyLock::force(&START);
     FUNCTIONS.iter().map(|(name, gives)| ScalarUDF::new_from_impl(Function::new(name, *gives))).collect()
 }
 
@@ -155,6 +173,7 @@ impl ScalarUDFImpl for Function {
             Gives::Text(_) | Gives::NoText | Gives::First | Gives::Made => DataType::Utf8,
             Gives::Int(_) | Gives::NoInt => DataType::Int64,
             Gives::Yes | Gives::No | Gives::IsVisible => DataType::Boolean,
+            Gives::Start => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         })
     }
 
@@ -166,6 +185,7 @@ impl ScalarUDFImpl for Function {
             Gives::No => ScalarValue::Boolean(Some(false)),
             Gives::NoText => ScalarValue::Utf8(None),
             Gives::NoInt => ScalarValue::Int64(None),
+            Gives::Start => ScalarValue::TimestampMicrosecond(Some(*START), Some("UTC".into())),
             Gives::First => match args.args.first() {
                 Some(first) => {
                     let first = first.to_array(args.number_rows)?;
@@ -278,7 +298,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Settings as they are at first: what a connection has set, its door tells by SHOW.
-pub(super) const SETTINGS: [(&str, &str); 16] = [
+pub(super) const SETTINGS: [(&str, &str); 19] = [
     ("search_path", "\"$user\", public"),
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
@@ -287,6 +307,9 @@ pub(super) const SETTINGS: [(&str, &str); 16] = [
     ("TimeZone", "UTC"),
     ("DateStyle", "ISO, MDY"),
     ("transaction_isolation", "read committed"),
+    ("default_transaction_isolation", "read committed"),
+    ("password_encryption", "scram-sha-256"),
+    ("row_security", "on"),
     ("standard_conforming_strings", "on"),
     ("max_index_keys", "32"),
     ("max_identifier_length", "128"),

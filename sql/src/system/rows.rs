@@ -133,6 +133,13 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
             .iter()
             .map(|(name, value)| vec![("name", (*name).into()), ("setting", (*value).into())])
             .collect(),
+        // The only one that there is.
+        "pg_catalog.pg_timezone_names" => vec![vec![
+            ("name", "UTC".into()),
+            ("abbrev", "UTC".into()),
+            ("utc_offset", "00:00:00".into()),
+            ("is_dst", Value::Bool(false)),
+        ]],
         "pg_catalog.pg_tables" => known
             .all()
             .iter()
@@ -155,6 +162,14 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
                 ]
             })
             .collect(),
+        "information_schema.character_sets" => vec![vec![
+            ("character_set_name", "UTF8".into()),
+            ("character_repertoire", "UCS".into()),
+            ("form_of_use", "UTF8".into()),
+            ("default_collate_catalog", DATABASE.into()),
+            ("default_collate_schema", "pg_catalog".into()),
+            ("default_collate_name", "C".into()),
+        ]],
         "information_schema.tables" => known.all().iter().map(information_table).collect(),
         "information_schema.columns" => known.all().iter().flat_map(information_columns).collect(),
         _ => Vec::new(),

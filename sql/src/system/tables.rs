@@ -109,6 +109,16 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
         12_003,
         "usename usesysid:i usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd valuntil useconfig",
     ),
+    empty(
+        "pg_catalog.pg_amop",
+        2602,
+        "oid:i amopfamily:i amoplefttype:i amoprighttype:i amopstrategy:i amoppurpose amopopr:i amopmethod:i amopsortfamily:i",
+    ),
+    empty(
+        "pg_catalog.pg_amproc",
+        2603,
+        "oid:i amprocfamily:i amproclefttype:i amprocrighttype:i amprocnum:i amproc",
+    ),
     empty("pg_catalog.pg_attrdef", 2604, "oid:i adrelid:i adnum:i adbin"),
     empty("pg_catalog.pg_auth_members", 1261, "roleid:i member:i grantor:i admin_option:b"),
     empty("pg_catalog.pg_available_extensions", 12_004, "name default_version installed_version comment"),
@@ -122,6 +132,11 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
         "pg_catalog.pg_constraint",
         2606,
         "oid:i conname connamespace:i contype condeferrable:b condeferred:b convalidated:b conrelid:i contypid:i conindid:i conparentid:i confrelid:i confupdtype confdeltype confmatchtype conislocal:b coninhcount:i connoinherit:b conkey confkey conpfeqop conppeqop conffeqop confdelsetcols conexclop conbin",
+    ),
+    empty(
+        "pg_catalog.pg_conversion",
+        2607,
+        "oid:i conname connamespace:i conowner:i conforencoding:i contoencoding:i conproc condefault:b",
     ),
     empty(
         "pg_catalog.pg_cursors",
@@ -170,6 +185,7 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
         2612,
         "oid:i lanname lanowner:i lanispl:b lanpltrusted:b lanplcallfoid:i laninline:i lanvalidator:i lanacl",
     ),
+    empty("pg_catalog.pg_largeobject_metadata", 2995, "oid:i lomowner:i lomacl"),
     empty("pg_catalog.pg_locks", 12_007, "locktype database:i relation:i pid:i mode granted:b"),
     empty(
         "pg_catalog.pg_matviews",
@@ -186,6 +202,7 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
         2617,
         "oid:i oprname oprnamespace:i oprowner:i oprkind oprleft:i oprright:i oprresult:i oprcode:i",
     ),
+    empty("pg_catalog.pg_opfamily", 2753, "oid:i opfmethod:i opfname opfnamespace:i opfowner:i"),
     empty(
         "pg_catalog.pg_partitioned_table",
         3350,
@@ -256,6 +273,21 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
         2620,
         "oid:i tgrelid:i tgparentid:i tgname tgfoid:i tgtype:i tgenabled tgisinternal:b tgconstrrelid:i tgconstrindid:i tgconstraint:i tgdeferrable:b tginitdeferred:b tgnargs:i tgattr tgargs tgqual tgoldtable tgnewtable",
     ),
+    empty("pg_catalog.pg_timezone_abbrevs", 12_015, "abbrev utc_offset is_dst:b"),
+    full("pg_catalog.pg_timezone_names", 12_016, "name abbrev utc_offset is_dst:b"),
+    empty("pg_catalog.pg_ts_config", 3602, "oid:i cfgname cfgnamespace:i cfgowner:i cfgparser:i"),
+    empty(
+        "pg_catalog.pg_ts_dict",
+        3600,
+        "oid:i dictname dictnamespace:i dictowner:i dicttemplate:i dictinitoption",
+    ),
+    empty(
+        "pg_catalog.pg_ts_parser",
+        3601,
+        "oid:i prsname prsnamespace:i prsstart prstoken prsend prsheadline prslextype",
+    ),
+    empty("pg_catalog.pg_ts_template", 3764, "oid:i tmplname tmplnamespace:i tmplinit tmpllexize"),
+    empty("pg_catalog.pg_user_mappings", 12_017, "umid:i srvid:i srvname umuser:i usename umoptions"),
     full("pg_catalog.pg_views", 12_013, "schemaname viewname viewowner definition"),
     Virtual {
         reads_columns: true,
@@ -274,6 +306,11 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
         "information_schema.tables",
         13_003,
         "table_catalog table_schema table_name table_type self_referencing_column_name reference_generation user_defined_type_catalog user_defined_type_schema user_defined_type_name is_insertable_into is_typed commit_action",
+    ),
+    full(
+        "information_schema.character_sets",
+        13_017,
+        "character_set_catalog character_set_schema character_set_name character_repertoire form_of_use default_collate_catalog default_collate_schema default_collate_name",
     ),
     empty(
         "information_schema.check_constraints",

@@ -18,9 +18,11 @@ pub struct PostgresType {
 }
 
 /// The types that answers have, and those of parameters.
-pub(crate) const TYPES: [(PostgresType, &str); 16] = [
+pub(crate) const TYPES: [(PostgresType, &str); 17] = [
     (of(16, 1, "bool", "boolean"), "B"),
     (of(17, -1, "bytea", "bytea"), "U"),
+    // Of names of tables and columns, as clients ask for it: those of answers are texts.
+    (of(19, 64, "name", "name"), "S"),
     (of(20, 8, "int8", "bigint"), "N"),
     (of(21, 2, "int2", "smallint"), "N"),
     (of(23, 4, "int4", "integer"), "N"),
