@@ -26,6 +26,7 @@ pub(crate) mod signs;
 mod specifiers;
 mod templates;
 mod times;
+pub(crate) mod unknown;
 pub(crate) mod using;
 mod weight;
 mod windows;
@@ -212,14 +213,10 @@ impl Rewrite {
             }
             // And where they are looked for among the functions, of which there are none.
             Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right }
-                if exprs::is_procedure(left) && exprs::is_oid(right) =>
+                if exprs::is_procedure(left) != exprs::is_procedure(right) =>
             {
-                **right = parsed("CAST($1 AS TEXT)", &[(**right).clone()], &mut 0)?;
-            }
-            Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right }
-                if exprs::is_oid(left) && exprs::is_procedure(right) =>
-            {
-                **left = parsed("CAST($1 AS TEXT)", &[(**left).clone()], &mut 0)?;
+                exprs::number_as_text(left)?;
+                exprs::number_as_text(right)?;
             }
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));

@@ -148,11 +148,12 @@ impl Text {
                     parser.and_then(|mut parser| parser.parse_statements())
                 };
                 let syntax = if names_target(&tokens) { &OF_NAMED_TARGETS } else { &SYNTAX };
-                match joins(&tokens) > 1 {
+                let parsed = match joins(&tokens) > 1 {
                     true => of(syntax, tokens.clone())
-                        .or_else(|error| of(&OF_NESTED_JOINS, tokens).map_err(|_| error))?,
-                    false => of(syntax, tokens)?,
-                }
+                        .or_else(|error| of(&OF_NESTED_JOINS, tokens).map_err(|_| error)),
+                    false => of(syntax, tokens),
+                };
+                parsed.map_err(|error| dialect::unknown::explained(&self.tokens, error.into()))?
             }
         };
         let mut statement = match (statements.pop_front(), statements.pop_front()) {
@@ -454,6 +455,10 @@ impl VisitorMut for Rewrite<'_> {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        self.fault = dialect::unknown::factor(factor);
+        if self.fault.is_some() {
+            return ControlFlow::Break(());
+        }
         let TableFactor::Table {
             name: ObjectName(parts),
             alias,
@@ -469,7 +474,7 @@ impl VisitorMut for Rewrite<'_> {
         };
         // What the planner passes over without a word.
         let ignored = [
-            (sample.is_some(), "TABLESAMPLE"),
+            (sample.is_some(), dialect::unknown::SAMPLE),
             (!partitions.is_empty(), "PARTITION behind a table"),
             (json_path.is_some(), "a path behind a table"),
             (version.is_some(), "this form of a table's version"),

@@ -206,6 +206,8 @@ def test_mistakes_of_python_are_told() -> None:
         _ = (col("a") > 1) and (col("b") > 1)
     with pytest.raises(TypeError, match="brackets"):
         _ = (col("a") > 1) & col("b")
+    with pytest.raises(TypeError, match="client.sql"):
+        all_of("country = 'DE'")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         hash(col("a"))
     with pytest.raises(TypeError, match="not one string"):

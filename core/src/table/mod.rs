@@ -229,7 +229,12 @@ impl Table {
         let Some(version) = version else { return Ok(Arc::clone(&versions.newest)) };
         let mut kept = versions.older.iter().chain([&versions.newest]);
         let found = kept.find(|snapshot| snapshot.version == version).cloned();
-        found.ok_or_else(|| self.gone(version, versions.newest.version))
+        found.ok_or_else(|| {
+            let newest = versions.newest.version;
+            // Default: none is kept beside the newest.
+            let oldest = versions.older.front().map_or(newest, |snapshot| snapshot.version);
+            Error::new(ErrorKind::VersionGone, not_there(&self.name, version, oldest, newest))
+        })
     }
 
     /// The same as who asks at a time sees it; see [`Snapshot::seen_at`].
@@ -423,6 +428,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is said of a version of a table that is not there, by the oldest and the newest one that are.
+pub fn not_there(table: &str, version: u64, oldest: u64, newest: u64) -> String {
+    let are = match oldest == newest {
+        true => format!("version {newest} can be read"),
+        false => format!("versions {oldest} to {newest} can be read"),
+    };
+    match version > newest {
+        true => format!("there is no version {version} of table {table:?} yet; {are}"),
+        false => format!("version {version} of table {table:?} cannot be read any longer; {are}"),
+    }
+}
+
 fn no_table(name: &str) -> Error {
     let shown: String = name.chars().take(128).collect();
     Error::new(ErrorKind::TableNotFound, format!("there is no table {shown:?}")).at("table")
@@ -433,4 +450,17 @@ pub(crate) fn no_column(table: &Table, name: &str) -> Error {
     let shown: String = name.chars().take(128).collect();
     let meant = similar::hint(name, table.schema().fields().iter().map(|field| field.name.as_str()));
     Error::new(ErrorKind::ColumnNotFound, format!("table {:?} has no column {shown:?}{meant}", table.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_not_there_is_told_by_those_that_are() {
+        let yet = "there is no version 7 of table \"t\" yet; versions 1 to 2 can be read";
+        assert_eq!(not_there("t", 7, 1, 2), yet);
+        let gone = "version 1 of table \"t\" cannot be read any longer; version 3 can be read";
+        assert_eq!(not_there("t", 1, 3, 3), gone);
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use basalt_core::{
     fragment::{Deleted, FragmentData},
-    table::Table,
+    table::{Table, not_there},
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
@@ -119,8 +119,13 @@ impl Stored {
         };
         let pinned = || version.and_then(|version| self.pinned_at(version));
         found.or_else(rebuilt).or_else(pinned).ok_or_else(|| {
-            let (table, newest) = (self.table.name(), states.newest.version());
-            let message = format!("this version of table {table:?} cannot be read; version {newest} can");
+            let newest = states.newest.version();
+            // Default: none is kept beside the newest.
+            let oldest = states.older.front().map_or(newest, |(state, _)| state.version());
+            let message = match version {
+                Some(version) => not_there(self.table.name(), version, oldest, newest),
+                None => format!("no version of table {:?} can be read", self.table.name()),
+            };
             RequestError::new(ErrorReason::VersionGone, message)
         })
     }

@@ -491,9 +491,12 @@ pub(super) fn is_procedure(expr: &Expr) -> bool {
     is_called(expr, &["typinput", "typoutput", "typreceive", "typsend"])
 }
 
-/// Whether it is a column that is the number of what a row is of.
-pub(super) fn is_oid(expr: &Expr) -> bool {
-    is_called(expr, &["oid"])
+/// Makes a text of a column that is the number of what a row is of; others stay.
+pub(super) fn number_as_text(expr: &mut Expr) -> Result<()> {
+    if is_called(expr, &["oid"]) {
+        *expr = parsed("CAST($1 AS TEXT)", std::slice::from_ref(expr), &mut 0)?;
+    }
+    Ok(())
 }
 
 /// Whether it is a column of one of these names.

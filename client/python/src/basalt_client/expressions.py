@@ -303,6 +303,8 @@ def _time(function: int, of: Expr, unit: str | None = None) -> Expr:
 def _merged(kind: str, message: Any, filters: Iterable[Filter], *, empty: bool) -> Filter:
     flat: list[Any] = []
     for each in filters:
+        if isinstance(each, str):
+            raise TypeError(f"{each!r} is a text: col('country') == 'DE' is a filter, and client.sql takes SQL")
         if not isinstance(each, Filter):
             raise TypeError(f"{each!r} is not a filter; comparisons need brackets beside & and |")
         inner = each.message
