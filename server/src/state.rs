@@ -203,10 +203,10 @@ impl State {
         }
         self.tables.load().await?;
         self.loading.store(false, Ordering::Release);
-        tokio::spawn(tables::run(Arc::downgrade(&self.tables)));
-        tokio::spawn(tables::run_unreadable(Arc::downgrade(&self.tables)));
-        tokio::spawn(tables::run_verify(Arc::downgrade(&self.tables)));
-        tokio::spawn(tables::run_elastic(Arc::downgrade(&self.tables)));
+        self.tables.in_background(tables::run(Arc::downgrade(&self.tables)));
+        self.tables.in_background(tables::run_unreadable(Arc::downgrade(&self.tables)));
+        self.tables.in_background(tables::run_verify(Arc::downgrade(&self.tables)));
+        self.tables.in_background(tables::run_elastic(Arc::downgrade(&self.tables)));
         Ok(())
     }
 

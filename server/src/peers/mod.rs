@@ -73,7 +73,8 @@ impl PeerHandler {
             return;
         }
         let Self { state, following } = self.clone();
-        tokio::spawn(async move {
+        let tables = Arc::clone(&state.tables);
+        tables.in_background(async move {
             // A panic is in the log; whoever comes next tries again.
             if let Err(error) = caught_async(fresh::announced(&state)).await {
                 tracing::debug!(error = error.message(), "cannot read what was announced");

@@ -23,6 +23,7 @@ use super::{
     commit::Edit,
     load::decoded_bytes,
     stored::Stored,
+    tasks::Background,
     tiers::{full_tiers, tier_of},
     volatile::Ages,
 };
@@ -49,10 +50,13 @@ pub(crate) async fn run(tables: Weak<Tables>) {
 }
 
 async fn look_after(tables: &Weak<Tables>) {
+    let Some(background) = tables.upgrade().map(|tables| Arc::clone(&tables.shared.background)) else {
+        return;
+    };
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
-    let (mut tasks, mut ages) = (Tasks::default(), Ages::default());
+    let (mut tasks, mut ages) = (Tasks::new(background), Ages::default());
     loop {
         ticks.tick().await;
         let Some(tables) = tables.upgrade() else { return };
@@ -120,16 +124,20 @@ enum Work {
 }
 
 /// Work under way, by its table; 0 is the catalog. It ends with this.
-#[derive(Default)]
 struct Tasks {
+    background: Arc<Background>,
     running: HashMap<(u64, Work), AbortHandle>,
     tasks: JoinSet<()>,
 }
 
 impl Tasks {
+    fn new(background: Arc<Background>) -> Self {
+        Self { background, running: HashMap::new(), tasks: JoinSet::new() }
+    }
+
     fn start(&mut self, table: u64, work: Work, task: impl Future<Output = ()> + Send + 'static) {
         if let Entry::Vacant(free) = self.running.entry((table, work)) {
-            free.insert(self.tasks.spawn(task));
+            free.insert(self.tasks.spawn(self.background.until_over(task)));
         }
     }
 

@@ -213,7 +213,7 @@ impl Tables {
             if own == Some(entry) {
                 mine = Some(opening);
             } else {
-                tokio::spawn(self.clone().load_new(Arc::clone(durable), entry.clone(), opening));
+                self.in_background(self.clone().load_new(Arc::clone(durable), entry.clone(), opening));
             }
         }
         known.state = next;

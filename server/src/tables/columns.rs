@@ -9,7 +9,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::TableState;
 use tokio::sync::mpsc;
 
-use super::{Tables, commit, follow::Followed, stored::Stored};
+use super::{Tables, follow::Followed, stored::Stored};
 use crate::{limits, status::RequestError};
 
 impl Tables {
@@ -34,10 +34,10 @@ impl Tables {
         // It may have been dropped meanwhile.
         let is_there = tables.get(&id).is_some_and(|known| Arc::ptr_eq(known, old));
         if is_there && self.shared.catalog.replace(table).is_ok() {
-            tokio::spawn(commit::run(Arc::downgrade(&new), queue, self.shared.commit_delay));
+            self.shared.begin_commits(&new, queue);
             if has_more {
                 let late = Arc::clone(&new);
-                tokio::spawn(async move { late.read_late().await });
+                self.in_background(async move { late.read_late().await });
             }
             tables.insert(id, new);
             self.keep_older(durable, Arc::clone(old));

@@ -23,6 +23,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, closed,
@@ -523,14 +524,32 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, Reque
     Err(RequestError::new(ErrorReason::WriteConflict, message))
 }
 
+impl Shared {
+    /// Begins to commit the writes of a table.
+    pub(super) fn begin_commits(&self, stored: &Arc<Stored>, queue: mpsc::Receiver<Write>) {
+        let (stored, delay) = (Arc::downgrade(stored), self.commit_delay);
+        self.background.spawn_to_its_end(|over| run(stored, queue, delay, over));
+    }
+}
+
 /// Gathers writes and commits them, for as long as there is the table: a write that
-/// comes `delay` after the last commit or later goes at once, those that come earlier go together.
-pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, delay: Duration) {
+/// comes `delay` after the last commit or later goes at once, those that come earlier go together. Once that is `over` it
+/// commits what it has been given, and ends.
+async fn run(
+    stored: Weak<Stored>,
+    mut queue: mpsc::Receiver<Write>,
+    delay: Duration,
+    over: CancellationToken,
+) {
     let (mut next, mut until) = (None, Instant::now());
     loop {
         let first = match next.take() {
             Some(write) => Some(write),
-            None => queue.recv().await,
+            None => tokio::select! {
+                biased;
+                write = queue.recv() => write,
+                () = over.cancelled() => None,
+            },
         };
         let Some(first) = first else { return };
         let mut group = vec![first];

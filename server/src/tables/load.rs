@@ -236,7 +236,7 @@ impl Tables {
         self.shared.catalog.note_draft(&table);
         tables.insert(table.id(), Arc::clone(&stored));
         drop(tables);
-        tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
+        self.shared.begin_commits(&stored, queue);
         self.shared.memory.count_tables(&self.shared.catalog);
         Ok(table)
     }
@@ -277,9 +277,9 @@ impl Tables {
         tables.insert(table.id(), Arc::clone(&stored));
         drop(tables);
         self.forget_unreadable(durable, entry.number());
-        tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
+        self.shared.begin_commits(&stored, queue);
         if has_more {
-            tokio::spawn(async move { stored.read_late().await });
+            self.in_background(async move { stored.read_late().await });
         }
         self.shared.memory.count_tables(&self.shared.catalog);
         Ok(table)

@@ -25,6 +25,7 @@ mod pins;
 mod retention;
 mod rewrite;
 mod stored;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tiers;
@@ -168,6 +169,8 @@ struct Shared {
     roots: Roots,
     /// A table has another retention: what it hides is freed soon.
     expire_now: Notify,
+    /// What is done while no request waits for it.
+    background: Arc<tasks::Background>,
 }
 
 impl Shared {
@@ -286,6 +289,7 @@ impl Tables {
             keep,
             roots,
             expire_now,
+            background: Arc::default(),
         };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
         Ok(Self {
@@ -301,6 +305,16 @@ impl Tables {
     /// The cache on disk, where there is one.
     pub(crate) fn disk(&self) -> Option<&DiskCache> {
         self.shared.disk.as_deref()
+    }
+
+    /// Begins a task that no request waits for, which ends when the server stops.
+    pub(crate) fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.background.spawn(task);
+    }
+
+    /// Ends what no request waits for.
+    pub(crate) async fn end_background(&self) {
+        self.shared.background.end().await;
     }
 
     /// Lets another server have what this one alone may use. Requests should have ended.

@@ -134,6 +134,10 @@ pub(crate) async fn serve(
     }
 
     load.abort();
+    if loading {
+        // How far it came is of no use to anybody.
+        let _ = load.await;
+    }
     drop(doors.clients);
     tracing::info!(running = state.running.len(), grace = ?config.shutdown_grace, "shutting down");
     state.stop();
@@ -164,6 +168,8 @@ pub(crate) async fn serve(
     if timeout(limits::CLOSE_TIMEOUT, closed).await.is_err() {
         connections.shutdown().await;
     }
+    background.shutdown().await;
+    state.tables.end_background().await;
     tracing::info!("stopped");
     Ok(())
 }

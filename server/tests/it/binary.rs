@@ -149,6 +149,70 @@ async fn metrics_and_probes() {
     assert!(told.lines().any(counted), "{told}");
 }
 
+/// Whatever is under way for tables when a signal comes, it is no failure of the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_has_nothing_to_complain_of() {
+    const TABLES: usize = 30;
+    let store = tempfile::TempDir::new().unwrap();
+    let start = || {
+        let mut serve = basalt(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "--threads",
+            "2",
+            "--store",
+        ]);
+        let mut server = Running(serve.arg(store.path()).spawn().unwrap());
+        let mut log = BufReader::new(server.0.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        let started: Value = serde_json::from_str(&line).unwrap();
+        let rest = std::thread::spawn(move || {
+            let mut rest = String::new();
+            log.read_to_string(&mut rest).unwrap();
+            rest
+        });
+        (server, started["address"].as_str().unwrap().to_owned(), rest)
+    };
+    let stop = |mut server: Running| {
+        let pid = server.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(server.0.wait().unwrap().success());
+    };
+    let (server, address, rest) = start();
+    let client = Client::connect(&format!("http://{address}")).await.unwrap();
+    while client.list_tables().await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    for i in 0..TABLES {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        let rows = RecordBatch::try_from_iter([("a", numbers)]).unwrap();
+        client.create_table(&format!("t{i}"), &rows.schema()).await.unwrap();
+        client.write_all(&format!("t{i}"), &[rows]).await.unwrap();
+    }
+    drop(client);
+    stop(server);
+    let mut logs = vec![rest.join().unwrap()];
+    for millis in [0, 30, 100, 300, 1000, 1003, 2050, 3010] {
+        let (server, _, rest) = start();
+        tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+        stop(server);
+        logs.push(rest.join().unwrap());
+    }
+    for log in logs {
+        assert!(log.contains("\"stopped\""), "{log}");
+        let is_bad = |line: &&str| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            ["WARN", "ERROR"].contains(&line["level"].as_str().unwrap())
+        };
+        let bad: Vec<_> = log.lines().filter(is_bad).collect();
+        assert!(bad.is_empty(), "{bad:?}");
+    }
+}
+
 /// A second server over the same folder says that it is not alone; a node of a cluster, and one that comes later, do not.
 #[test]
 fn a_second_server_over_one_store_says_so() {
