@@ -43,8 +43,10 @@ pub(super) fn columns(
     let (mut all, mut found) = (Columns::default(), Found::default());
     // The columns of the CSVs.
     let mut expected: Option<Vec<String>> = None;
-    let (mut bytes_before, mut bad, mut seen) = (0, 0, 0_u64);
+    let (mut bytes_before, mut bad) = (0, 0);
     for file in files {
+        // Rows of this file.
+        let mut seen = 0_u64;
         let mut rows = Records::to_infer(file, options)?;
         if file.format != FileFormat::Json {
             let names = rows.columns();

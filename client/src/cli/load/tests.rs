@@ -345,6 +345,24 @@ fn what_comes_far_behind_has_its_place() {
 }
 
 #[test]
+fn rows_are_counted_in_their_file() {
+    let folder = TempDir::new().unwrap();
+    let numbers: String = (0..150).map(|i| format!("{i}\n")).collect();
+    for (ending, header, last) in [("csv", "a\n", "7\nx\n"), ("json", "", "{\"a\":7}\n{\"a\":\"x\"}\n")] {
+        let first = match ending {
+            "csv" => numbers.clone(),
+            _ => numbers.lines().map(|number| format!("{{\"a\":{number}}}\n")).collect(),
+        };
+        let names = ["1", "2"].map(|name| format!("{name}.{ending}"));
+        fs::write(folder.path().join(&names[0]), format!("{header}{first}")).unwrap();
+        fs::write(folder.path().join(&names[1]), format!("{header}{last}")).unwrap();
+        let outcome = read(folder.path(), &[], &[names[0].as_str(), names[1].as_str()], None).unwrap();
+        let note = format!("in row 2 of {}; the 151 values before are int32", names[1]);
+        assert!(outcome.notes.iter().any(|told| told.ends_with(&note)), "{:?}", outcome.notes);
+    }
+}
+
+#[test]
 fn several_files_are_one_table() {
     let folder = TempDir::new().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
