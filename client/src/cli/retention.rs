@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{CliError, ConnectArgs, print};
+use super::{CliError, ConnectArgs, human, print};
 use crate::Retention;
 
 /// Arguments of `retention`.
@@ -53,11 +53,22 @@ fn parse_or_none(text: &str) -> Result<Keep, String> {
     }
 }
 
-/// "kept for 30days by at".
+/// "1 day 12 h".
+pub(crate) fn spelled(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    let parts = [(hours, "h"), (minutes, "min"), (seconds % 60, "s")];
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n} {unit}"));
+    let days = (days > 0).then(|| human::plural(days, "day"));
+    let all: Vec<String> = days.into_iter().chain(parts).collect();
+    if all.is_empty() { "0 s".to_owned() } else { all.join(" ") }
+}
+
+/// "kept for 30 days by at".
 pub(crate) fn shown(retention: Option<&Retention>) -> String {
     match retention {
         Some(Retention { column, keep }) => {
-            format!("kept for {} by {column}", humantime::format_duration(*keep))
+            format!("kept for {} by {column}", spelled(*keep))
         }
         None => "kept for good".to_owned(),
     }
@@ -81,7 +92,10 @@ mod tests {
     fn a_retention_is_a_column_and_a_time() {
         let keep = Duration::from_secs(30 * 24 * 3600);
         assert_eq!(parse("at=30d"), Ok(Retention { column: "at".to_owned(), keep }));
-        assert_eq!(shown(parse("at=1day 12h").ok().as_ref()), "kept for 1day 12h by at");
+        assert_eq!(shown(parse("at=1day 12h").ok().as_ref()), "kept for 1 day 12 h by at");
+        for (seconds, expected) in [(31 * 86_400, "31 days"), (3_661, "1 h 1 min 1 s"), (0, "0 s")] {
+            assert_eq!(spelled(Duration::from_secs(seconds)), expected);
+        }
         for text in ["at", "=30d", "at=", "at=30", "at=10ms", "at=1h 1us", "none"] {
             assert!(parse(text).is_err(), "{text:?}");
         }

@@ -193,8 +193,8 @@ async fn keeps_rows_for_a_time() {
     load(&["--retention", "at=30d"]).await.unwrap();
     assert_eq!(rows().await, "count(*)\n1\n");
     let shown = basalt(&server, &["retention", "t"]).await.unwrap();
-    assert_eq!(shown, "t: rows are kept for 30days by at\n");
-    assert!(basalt(&server, &["describe", "t"]).await.unwrap().contains("kept for 30days by at"));
+    assert_eq!(shown, "t: rows are kept for 30 days by at\n");
+    assert!(basalt(&server, &["describe", "t"]).await.unwrap().contains("kept for 30 days by at"));
     let other = load(&["--retention", "at=31d"]).await.unwrap_err();
     assert!(other.contains("exists with another retention"), "{other}");
     // A table that takes the place of another keeps its rows as long; a mistake costs nothing.
@@ -203,7 +203,10 @@ async fn keeps_rows_for_a_time() {
     load(&["--replace"]).await.unwrap();
     assert_eq!(rows().await, "count(*)\n1\n");
     let told = basalt(&server, &["retention", "t", "day=1h"]).await.unwrap();
-    assert_eq!((told.as_str(), rows().await.as_str()), ("t: rows are kept for 1h by day\n", "count(*)\n0\n"));
+    assert_eq!(
+        (told.as_str(), rows().await.as_str()),
+        ("t: rows are kept for 1 h by day\n", "count(*)\n0\n")
+    );
     assert_eq!(basalt(&server, &["retention", "t", "none"]).await.unwrap(), "t: rows are kept for good\n");
     assert!(basalt(&server, &["retention", "t", "soon"]).await.unwrap_err().contains("at=30d"));
 }

@@ -5,6 +5,7 @@ mod cast;
 mod chunk;
 mod columnar;
 mod csv;
+mod expired;
 mod formats;
 mod infer;
 mod inputs;
@@ -37,6 +38,7 @@ use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 
 use self::{
+    expired::Expired,
     formats::Format,
     options::Options,
     report::{bar, report, report_notes, summary},
@@ -306,14 +308,14 @@ impl Load<'_> {
                     job.schema.fields().iter().map(|field| schema_text::of_field(field)).collect();
                 eprintln!("note: the table's columns: {}", columns.join(", "));
             }
-            let options = TableOptions { retention: kept, deletes, optimize: self.args.optimize };
+            let options = TableOptions { retention: kept.clone(), deletes, optimize: self.args.optimize };
             // It may be there as soon as it is asked for.
             self.created = true;
             let created = self.client.create_table_with(table, &job.schema, &options).await;
             self.created = created.is_ok();
             created?;
         }
-        let (committed, told) = self.write(&job, bytes, in_place).await?;
+        let (committed, told) = self.write(&job, bytes, in_place, kept.as_ref()).await?;
         (self.created, self.dropped) = (false, false);
         report(&told, &job);
         // It is committed, whoever can tell how it is held.
@@ -415,7 +417,13 @@ impl Load<'_> {
 
     /// Writes until the commit, and from the start again when that may help: the request id stays the same,
     /// so that no row is ever there twice.
-    async fn write(&self, job: &Job, bytes: u64, replace_all: bool) -> Result<(Committed, Told), CliError> {
+    async fn write(
+        &self,
+        job: &Job,
+        bytes: u64,
+        replace_all: bool,
+        kept: Option<&Retention>,
+    ) -> Result<(Committed, Told), CliError> {
         let columns = job.schema.fields().iter().map(|f| f.name().clone()).collect();
         let key = |name: &String| match names::named(name, &job.schema) {
             Ok(Some(field)) => Ok(field.name().clone()),
@@ -427,7 +435,7 @@ impl Load<'_> {
         let options = WriteOptions { columns, replace_by, replace_all, ..Default::default() };
         let mut tries = 0;
         loop {
-            let error = match self.try_write(job.clone(), bytes, options.clone()).await {
+            let error = match self.try_write(job.clone(), bytes, options.clone(), kept).await {
                 Err(CliError::Client(error)) => error,
                 outcome => return outcome,
             };
@@ -446,9 +454,16 @@ impl Load<'_> {
         job: Job,
         bytes: u64,
         options: WriteOptions,
+        kept: Option<&Retention>,
     ) -> Result<(Committed, Told), CliError> {
         let mut writer = self.client.write(&self.args.table, options).await?;
-        let told = read_all(job, bar("loading", bytes), async |batch| writer.send(&batch).await).await?;
+        let mut expired = Expired::new(kept);
+        let send = async |batch: arrow_array::RecordBatch| {
+            expired.see(&batch);
+            writer.send(&batch).await
+        };
+        let mut told = read_all(job, bar("loading", bytes), send).await?;
+        told.expired = expired.note();
         self.committing.store(true, Ordering::Relaxed);
         Ok((writer.commit().await?, told))
     }

@@ -55,6 +55,9 @@ pub(super) fn report(told: &Told, job: &Job) {
         let values = human::plural(*times, "value");
         eprintln!("note: column {column:?}: {values} cut to microseconds");
     }
+    if let Some(expired) = &told.expired {
+        eprintln!("note: {expired}");
+    }
     let bad = &told.bad;
     if bad.is_empty() {
         return;

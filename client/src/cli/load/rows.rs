@@ -83,6 +83,8 @@ pub(crate) struct Told {
     pub(crate) cut: BTreeMap<String, u64>,
     /// Keys of JSON that were passed over.
     pub(crate) passed_over: BTreeSet<String>,
+    /// That rows are too old for their table.
+    pub(crate) expired: Option<String>,
 }
 
 impl Told {
