@@ -254,7 +254,7 @@ impl Error {
                 ErrorReason::MemoryLimit => {
                     "try again later; if nothing else runs, drop a table or give the server more `--memory`"
                 }
-                ErrorReason::Starting => "try again when it has: `basalt health` says so",
+                ErrorReason::Starting => "try again when it has: `basalt health --wait 60s` waits for that",
                 ErrorReason::Overloaded | ErrorReason::ShuttingDown => "try again later",
                 _ => return None,
             },

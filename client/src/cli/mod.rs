@@ -46,6 +46,7 @@ mod select;
 mod sets;
 mod shell;
 mod sip;
+mod starting;
 pub mod style;
 mod verify;
 
@@ -58,6 +59,7 @@ pub use describe::{describe, tables};
 pub use drop::DropArgs;
 pub use error::CliError;
 pub use explain::{ExplainArgs, hops};
+pub use health::HealthArgs;
 pub use load::LoadArgs;
 pub use queries::{CancelArgs, QueriesArgs, QueriesFormat};
 pub use query::QueryArgs;
@@ -96,7 +98,7 @@ pub struct ConnectArgs {
     )]
     pub server: String,
 
-    /// How long one call may take: 500ms, 30s, 5m
+    /// How long one call may take, and a server to start: 500ms, 30s, 5m
     #[arg(
         long,
         global = true,
@@ -125,7 +127,15 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
+    /// To the server, which has its tables by then.
     async fn connect(&self) -> Result<Client, CliError> {
+        let client = self.connect_at_once().await?;
+        starting::wait(&client, self.timeout).await?;
+        Ok(client)
+    }
+
+    /// To the server, however far it is.
+    async fn connect_at_once(&self) -> Result<Client, CliError> {
         let options = ClientOptions { deadline: self.timeout, ..Default::default() };
         self.connect_to(&self.server, options).await
     }
@@ -219,7 +229,7 @@ pub enum Command {
     /// Stop a query that runs
     Cancel(CancelArgs),
     /// Ask whether the server is ready: exit code 0 if it is
-    Health,
+    Health(HealthArgs),
     /// Send a load of requests with known answers: latencies, and whether the answers were right
     Bench(BenchArgs),
 }
@@ -290,7 +300,7 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
         Command::Cluster(command) => cluster::run(&command, connect).await,
         Command::Queries(args) => queries::list(&args, connect).await,
         Command::Cancel(args) => queries::cancel(&args, connect).await,
-        Command::Health => health::run(connect).await,
+        Command::Health(args) => health::run(&args, connect).await,
         Command::Bench(args) => bench::run(&args, connect).await,
     }
 }

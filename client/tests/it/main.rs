@@ -8,5 +8,7 @@ mod query;
 #[cfg(feature = "serde")]
 mod rows;
 mod server;
+#[cfg(feature = "cli")]
+mod starting;
 mod stream;
 mod write;

@@ -45,6 +45,8 @@ pub(crate) struct Script {
     pub(crate) key: Option<&'static str>,
     /// How a query goes on behind its messages.
     pub(crate) then: Then,
+    /// How often it says that it starts, to whoever asks what it is.
+    pub(crate) starting: usize,
 }
 
 /// How a query goes on.
@@ -80,6 +82,7 @@ impl Default for Script {
             headers: Arc::default(),
             key: None,
             then: Then::End,
+            starting: 0,
         }
     }
 }
@@ -204,7 +207,9 @@ impl CatalogService for Script {
         &self,
         _: Request<pb::GetServerInfoRequest>,
     ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
-        self.called("get_server_info");
+        if self.called("get_server_info") < self.starting {
+            return Err(status(tonic::Code::Unavailable, "STARTING"));
+        }
         let limits = Some(self.limits);
         Ok(Response::new(pb::GetServerInfoResponse { limits, ..Default::default() }))
     }

@@ -32,7 +32,7 @@ use self::{
     report::{Report, Writes},
     request::{Failure, Request},
 };
-use super::{CliError, ConnectArgs, human, print, style::Style};
+use super::{CliError, ConnectArgs, human, print, starting, style::Style};
 use crate::{client::Client, error::Error, options::ClientOptions, retry::RetryPolicy};
 
 /// Requests that an open load may have under way on one connection; others wait, and their latency with them.
@@ -193,6 +193,9 @@ async fn connect_all(
     let mut clients = Vec::with_capacity(count);
     for address in addresses.iter().cycle().take(count) {
         clients.push(connect.connect_to(address, options).await?);
+    }
+    for client in clients.iter().take(addresses.len()) {
+        starting::wait(client, connect.timeout).await?;
     }
     Ok(clients)
 }
