@@ -813,9 +813,19 @@ def backup_of(options, store, where, catalog):
             "files": files,
         }
     )
-    print(f"backup {id}: {len(tables)} tables, {len(files)} files; copied {copied} bytes in {time.monotonic() - began:.1f} s")
+    print(f"backup {id}: {plural(len(tables), 'table')}, {counted(files)}; copied {copied} bytes in {time.monotonic() - began:.1f} s")
     for name in catalog.attached:
         print(f"{name} is attached: its files are another writer's, and not in the backup")
+
+
+def plural(n, one):
+    return f"{n} {one}" if n == 1 else f"{n} {one}s"
+
+
+def counted(files):
+    """How many files a backup has of its tables, and of the catalog, which is that of all tables."""
+    of_tables = sum(not path.startswith("catalog/") for path in files)
+    return f"{plural(of_tables, 'file')}, and {len(files) - of_tables} of the catalog"
 
 
 def list_backups(options):
@@ -824,7 +834,7 @@ def list_backups(options):
         found = backups.load(id)
         size = sum(told[0] for told in found["files"].values())
         what = "all tables" if found["whole"] else "one table"
-        print(f"{id}  {what}, {len(found['files'])} files, {size} bytes, ended {found['ended']}")
+        print(f"{id}  {what}, {counted(found['files'])}, {size} bytes, ended {found['ended']}")
         for name, table in sorted(found["tables"].items()):
             print(f"    {name}: version {table['version']}, {table['bytes']} bytes")
 
@@ -892,7 +902,7 @@ def restore(options):
     store.sync(entries)
     for name, table in sorted(tables.items()):
         print(f"{name}: version {table['version']}, {table['bytes']} bytes")
-    print(f"backup {found['id']} is in {store.url}: {len(tables)} tables, {len(files)} files")
+    print(f"backup {found['id']} is in {store.url}: {plural(len(tables), 'table')}, {plural(len(files), 'file')}")
 
 
 def chosen(backups, options):

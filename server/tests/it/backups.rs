@@ -20,6 +20,10 @@ async fn what_was_backed_up_is_served_again() {
     let told = basalt(&server, &["backup", &store, &backups, "--jobs", "2"]).await.unwrap();
     // What is there already is not copied again.
     assert!(told.contains("copied"), "{told}");
+    // The catalog's files are counted apart.
+    let number = |text: &str| text.split(' ').next().unwrap().parse::<u32>().unwrap();
+    let of_table = number(told.split_once("t: version ").unwrap().1.split_once(", ").unwrap().1);
+    assert!(told.contains(&format!(": 1 table, {of_table} files, and ")), "{told}");
     server.numbers("t2", 0..10).await;
     assert_eq!(basalt(&server, &["backups", "list", &backups]).await.unwrap().lines().count(), 4);
     basalt(&server, &["backups", "verify", &backups]).await.unwrap();
