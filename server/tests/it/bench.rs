@@ -60,11 +60,19 @@ async fn a_load_is_reported() {
 async fn a_load_leaves_nothing_behind() {
     let server = Server::start().await;
     let output = bench(&server, &["300ms", "--mix", "point=1"]).await;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}", told(&output));
+    let made = "makes bench_events (20,000 rows) and bench_users (50,000 rows), which are dropped at the end";
+    assert!(told(&output).contains(made), "{}", told(&output));
     assert!(server.client.list_tables().await.unwrap().is_empty());
     // What was there before stays.
     assert!(bench(&server, &["1s", "--prepare-only"]).await.status.success());
-    assert!(bench(&server, &["300ms", "--mix", "point=1"]).await.status.success());
+    let output = bench(&server, &["300ms", "--mix", "point=1"]).await;
+    assert!(
+        output.status.success() && told(&output).contains("`basalt drop bench_events`"),
+        "{}",
+        told(&output)
+    );
     assert_eq!(server.client.list_tables().await.unwrap().len(), 2);
 }
 

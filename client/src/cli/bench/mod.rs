@@ -32,7 +32,7 @@ use self::{
     report::{Report, Writes},
     request::{Failure, Request},
 };
-use super::{CliError, ConnectArgs, human, print, starting, style::Style};
+use super::{CliError, ConnectArgs, human, interrupt::interrupted, print, starting, style::Style};
 use crate::{client::Client, error::Error, options::ClientOptions, retry::RetryPolicy};
 
 /// Requests that an open load may have under way on one connection; others wait, and their latency with them.
@@ -47,7 +47,8 @@ const SETTLE_POLL: Duration = Duration::from_millis(200);
 /// Arguments of `bench`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
-The load asks two tables of its own, bench_events and bench_users, which it makes where they are missing. Every row \
+The load asks two tables of its own, bench_events and bench_users, which it makes where they are missing, and drops again at \
+the end unless --keep is said; those that are there, as of a load that was killed, it fills up and leaves. Every row \
 is a function of its number, so every answer is checked; a wrong one, or an acknowledged row that is not there at \
 the end, makes the exit code 1.
 
@@ -136,10 +137,11 @@ fn rate(text: &str) -> Result<f64, String> {
 
 pub(crate) async fn run(args: &BenchArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let clients = connect_all(args, connect, args.connections).await?;
+    let made = prepare::missing(&clients).await?;
+    eprintln!("note: {}", prepare::told(&made, args));
     if args.prepare_only {
         return prepare::all(&clients, args).await.map(drop);
     }
-    let made = prepare::missing(&clients).await?;
     let measured = prepared(args, connect, &clients).await;
     if !args.keep {
         prepare::remove(&clients, &made).await?;
@@ -149,7 +151,11 @@ pub(crate) async fn run(args: &BenchArgs, connect: &ConnectArgs) -> Result<(), C
 
 /// Makes what is missing, and measures.
 async fn prepared(args: &BenchArgs, connect: &ConnectArgs, clients: &[Client]) -> Result<(), CliError> {
-    let truth = prepare::all(clients, args).await?;
+    let truth = tokio::select! {
+        truth = prepare::all(clients, args) => truth?,
+        // What it has made is dropped.
+        () = interrupted() => return Err(CliError::Cancelled),
+    };
     let beside = match args.beside {
         0 => Vec::new(),
         connections => connect_all(args, connect, connections).await?,
@@ -254,11 +260,10 @@ async fn measure(
         workers.spawn(async move { load.work_beside(client).await });
     }
     let shown = tokio::spawn(show(Arc::clone(&load), args.warm_up + args.duration));
-    let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
         () = all_of(&mut workers) => {}
         // What was measured until now is reported.
-        _ = interrupted => load.pace.stop(),
+        () = interrupted() => load.pace.stop(),
     }
     all_of(&mut workers).await;
     shown.abort();
