@@ -1,11 +1,11 @@
-//! `generate_series` and `range` in FROM, of timestamps: those of a statement count microseconds, and DataFusion's functions know
-//! none but nanoseconds.
+//! `generate_series` and `range` in FROM: of timestamps, for those of a statement count microseconds, and DataFusion's functions
+//! know none but nanoseconds; and what is said of columns, which they do not take.
 
 use std::sync::Arc;
 
 use datafusion::{
     catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider},
-    common::{Result, ScalarValue},
+    common::{Result, ScalarValue, tree_node::TreeNode as _},
     logical_expr::Expr,
 };
 
@@ -21,6 +21,15 @@ pub(crate) fn of_timestamps(function: &Arc<TableFunction>) -> Arc<TableFunction>
 
 impl TableFunctionImpl for Series {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        for expr in args.exprs() {
+            if expr.exists(|part| Ok(is_of_rows(part)))? {
+                let name = self.0.name();
+                let message = format!(
+                    "{name} in FROM takes constants; of columns there is unnest({name}(...)): FROM t, unnest({name}(1, t.a))"
+                );
+                return Err(Error::invalid(message).into());
+            }
+        }
         let [start, stop, step] = args.exprs() else { return self.0.create_table_provider_with_args(args) };
         if !is_timestamp(start) && !is_timestamp(stop) {
             return self.0.create_table_provider_with_args(args);
@@ -28,6 +37,11 @@ impl TableFunctionImpl for Series {
         let exprs = [self.in_nanoseconds(start)?, self.in_nanoseconds(stop)?, step.clone()];
         self.0.create_table_provider_with_args(TableFunctionArgs::new(&exprs, args.session()))
     }
+}
+
+/// Whether a part of an expression has another value in each row, or is found by a query.
+fn is_of_rows(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_))
 }
 
 fn is_timestamp(expr: &Expr) -> bool {
