@@ -6,6 +6,7 @@
 //! from [`Call`](crate::call::Call) alone, which asks for the object that it names ([`Asks`]); and the tables that a query
 //! reads beside its own are asked for where they are pinned.
 
+pub(crate) mod file;
 pub(crate) mod issue;
 #[cfg_attr(
     not(feature = "sql"),

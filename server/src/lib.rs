@@ -64,7 +64,12 @@ use std::{future::Future, io, sync::Arc};
 
 use tokio::net::TcpListener;
 
-pub use access::{issue::Issued, quota::Allowance, roles::Role};
+pub use access::{
+    file::{KnownKey, known_keys, remove_key},
+    issue::Issued,
+    quota::Allowance,
+    roles::Role,
+};
 pub use config::{Config, Distribute, Flags};
 use environment::{Environment, Listener};
 pub use logging::start as start_logging;

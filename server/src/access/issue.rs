@@ -69,10 +69,6 @@ impl Issued {
     /// # Errors
     /// A file that is no file of keys, or has the name already; and what the system says.
     pub fn add_to(&self, path: &Path) -> Result<(), Error> {
-        // Of a link it is the file that is written, which others may have by another name.
-        let real = path.canonicalize();
-        // Default: it is not there yet.
-        let path = real.as_deref().unwrap_or(path);
         let before = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read?,
@@ -90,17 +86,7 @@ impl Issued {
             );
             super::keys::check(&text).map_err(wrong)?;
         }
-        // Whoever reads it meanwhile has the file before or the file behind.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut file =
-            tempfile::Builder::new().prefix(".keys").tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        if let Ok(there) = std::fs::metadata(path) {
-            file.as_file().set_permissions(there.permissions())?;
-        }
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        super::file::replace(path, &text)
     }
 
     /// Writes the secret to a file of its own, which its owner alone can read and which must not be there yet.

@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{
+    file::KnownKey,
     quota::{Allowance, Quota},
     roles::{Grant, Role, Tables},
     scram::Verifier,
@@ -241,6 +242,19 @@ fn parse(text: &str) -> Result<Parsed, String> {
 /// That a text is a file of keys; whether it has a secret for SCRAM.
 pub(super) fn check(text: &str) -> Result<bool, String> {
     parse(text).map(|parsed| parsed.secret.is_some())
+}
+
+/// The keys of a text, without what they are known by.
+pub(super) fn known(text: &str) -> Result<Vec<KnownKey>, String> {
+    let known = |key: &Arc<Key>| KnownKey {
+        name: key.name.clone(),
+        role: key.grant.role,
+        tables: key.grant.tables.iter().map(ToString::to_string).collect(),
+        allowance: key.quota.allowance(),
+    };
+    // Default: no mark of the order of bytes, which stands at a beginning alone.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    parse(text).map(|parsed| parsed.keys.iter().map(known).collect())
 }
 
 /// Names stand in log lines and are users of PostgreSQL's clients.

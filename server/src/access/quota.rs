@@ -49,6 +49,10 @@ impl Quota {
         }
     }
 
+    pub(super) fn allowance(&self) -> Allowance {
+        self.allowance
+    }
+
     /// One more, if that is not too many.
     pub(super) fn take(&self, owner: &str) -> Result<Option<Turn>, RequestError> {
         let Some(most) = self.allowance.requests else { return Ok(None) };

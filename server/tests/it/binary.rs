@@ -242,6 +242,33 @@ fn a_second_server_over_one_store_says_so() {
 }
 
 #[test]
+fn keys_are_listed_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, secret) = (folder.path().join("keys.toml"), folder.path().join("one.secret"));
+    let key = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+        let output = command.arg("key").args(arguments).arg("--file").arg(&file).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.success(), text(output.stdout), text(output.stderr))
+    };
+    let (made, told, said) = key(&["new", "one", "--role", "reader", "-o", secret.to_str().unwrap()]);
+    assert!(made && told.is_empty() && said.contains("one.secret"), "{said}");
+    assert!(key(&["new", "two", "--role", "writer", "--table", "a,b*", "--requests", "3"]).0);
+    let (_, listed, _) = key(&["list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines.len() == 3 && lines[1].contains("one") && lines[1].contains("reader"), "{listed}");
+    assert!(lines[2].contains("a, b*") && lines[2].contains("3 requests"), "{listed}");
+    let hidden = std::fs::read_to_string(&file).unwrap();
+    let digest = hidden.split("sha256 = \"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(!listed.contains(digest));
+    assert!(key(&["remove", "one"]).0);
+    let (_, listed, _) = key(&["list"]);
+    assert!(!listed.contains("one") && listed.contains("two"), "{listed}");
+    let (removed, _, said) = key(&["remove", "two"]);
+    assert!(!removed && said.contains("its only key"), "{said}");
+}
+
+#[test]
 fn mistakes_are_told_and_end_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
