@@ -19,22 +19,25 @@
 //! With the feature `parquet`, `parquet` checks files of that format before they are decoded.
 //!
 //! There are no spaces in JSON. What a text takes is bounded: a batch of more than [`MAX_BYTES`] of them is an error, as is a
-//! type that nests deeper than [`MAX_DEPTH`].
+//! type that nests deeper than [`MAX_DEPTH`]. Whoever takes less asks [`to_json_within`], and [`json_bytes`] before that.
 
 pub mod csv;
 pub mod guess;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+mod sizes;
 mod texts;
 mod times;
 
+pub use sizes::json_bytes;
 pub use texts::{Misfit, Texts, all_with_seconds, says_infinity, with_seconds};
 pub use times::nanos_to_micros;
 
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, LargeBinaryArray, LargeListArray, LargeStringArray, StringArray,
+    Array, ArrayRef, BooleanArray, LargeBinaryArray, LargeListArray, LargeStringArray, OffsetSizeTrait,
+    StringArray,
     builder::StringBuilder,
     cast::AsArray as _,
     types::{Float16Type, Float32Type, Float64Type},
@@ -74,6 +77,22 @@ pub fn is_nested(data_type: &DataType) -> bool {
 /// # Errors
 /// [`ArrowError`] for a type that has no text, for one that nests too deeply, and where the texts take too much.
 pub fn to_json(array: &dyn Array) -> Result<StringArray, ArrowError> {
+    written(array, MAX_BYTES)
+}
+
+/// The same, where a text has no more than `each` bytes; of what may take more than `all` nothing is made.
+///
+/// # Errors
+/// As [`to_json`].
+pub fn to_json_within(array: &dyn Array, each: usize, all: usize) -> Result<StringArray, ArrowError> {
+    if json_bytes(array, all) > all {
+        return Err(too_large(all));
+    }
+    written(array, each)
+}
+
+/// The texts, none of which has more than `most` bytes.
+fn written(array: &dyn Array, most: usize) -> Result<StringArray, ArrowError> {
     let options = FormatOptions::default().with_display_error(false);
     let plain = plain(array, MAX_DEPTH)?;
     let node = Node::new(&plain, &options)?;
@@ -85,19 +104,40 @@ pub fn to_json(array: &dyn Array) -> Result<StringArray, ArrowError> {
             continue;
         }
         text.clear();
-        node.write(row, &mut text)?;
+        node.write(row, &mut text, most)?;
         bytes += text.len();
         if bytes > MAX_BYTES {
-            return Err(too_large());
+            return Err(too_large(MAX_BYTES));
+        }
+        if text.len() > most {
+            return Err(too_long(most));
         }
         texts.append_value(&text);
     }
     Ok(texts.finish())
 }
 
-fn too_large() -> ArrowError {
-    let message = format!("as JSON text the values of a batch take more than {} MiB", MAX_BYTES >> 20);
+fn too_large(most: usize) -> ArrowError {
+    let message = format!("as JSON text the values of a batch take more than {} MiB", most >> 20);
     ArrowError::InvalidArgumentError(message)
+}
+
+fn too_long(most: usize) -> ArrowError {
+    if most >= MAX_BYTES {
+        return too_large(most);
+    }
+    ArrowError::InvalidArgumentError(format!("as JSON text a value takes more than {most} bytes, the limit"))
+}
+
+/// The elements that the rows of an array have: it may be a part of a larger one.
+fn elements<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
+    match offsets {
+        [first, .., last] => {
+            let (first, last) = (first.as_usize(), last.as_usize());
+            values.slice(first, last - first)
+        }
+        _ => values.slice(0, 0),
+    }
 }
 
 /// An array whose type is one of few, and those below it.
@@ -137,7 +177,7 @@ fn plain(array: &dyn Array, depth: usize) -> Result<Plain, ArrowError> {
     if let Some(to) = to {
         let array = cast_with_options(array, &to, &CastOptions { safe: false, ..Default::default() })?;
         let children = match array.as_list_opt::<i64>() {
-            Some(list) => vec![plain(list.values(), depth)?],
+            Some(list) => vec![plain(&elements(list.values(), list.value_offsets()), depth)?],
             // A dictionary's values may be of any type.
             None if !matches!(to, T::LargeUtf8 | T::LargeBinary) => return plain(&array, depth),
             None => Vec::new(),
@@ -145,14 +185,18 @@ fn plain(array: &dyn Array, depth: usize) -> Result<Plain, ArrowError> {
         return Ok(Plain { array, children });
     }
     let children = match array.data_type() {
-        T::LargeList(_) => vec![plain(array.as_list::<i64>().values(), depth)?],
+        T::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            vec![plain(&elements(list.values(), list.value_offsets()), depth)?]
+        }
         T::Struct(_) => {
             let columns = array.as_struct().columns().iter();
             columns.map(|column| plain(column, depth)).collect::<Result<_, _>>()?
         }
         T::Map(..) => {
             let map = array.as_map();
-            vec![plain(map.keys(), depth)?, plain(map.values(), depth)?]
+            let part = |values| plain(&elements(values, map.value_offsets()), depth);
+            vec![part(map.keys())?, part(map.values())?]
         }
         _ => Vec::new(),
     };
@@ -161,7 +205,7 @@ fn plain(array: &dyn Array, depth: usize) -> Result<Plain, ArrowError> {
 
 fn check_shared(sizes: impl Iterator<Item = i64>) -> Result<(), ArrowError> {
     let elements = sizes.fold(0_usize, |sum, size| sum.saturating_add(usize::try_from(size).unwrap_or(0)));
-    if elements > MAX_SHARED { Err(too_large()) } else { Ok(()) }
+    if elements > MAX_SHARED { Err(too_large(MAX_BYTES)) } else { Ok(()) }
 }
 
 /// How the values of an array are written.
@@ -191,15 +235,15 @@ impl<'a> Child<'a> {
         Ok(Self { array: &plain.array, node: Node::new(plain, options)? })
     }
 
-    fn write(&self, row: usize, out: &mut String) -> Result<(), ArrowError> {
-        if out.len() > MAX_BYTES {
-            return Err(too_large());
+    fn write(&self, row: usize, out: &mut String, most: usize) -> Result<(), ArrowError> {
+        if out.len() > most {
+            return Err(too_long(most));
         }
         if self.array.is_null(row) {
             out.push_str("null");
             return Ok(());
         }
-        self.node.write(row, out)
+        self.node.write(row, out, most)
     }
 }
 
@@ -227,8 +271,8 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Writes a value that is not null.
-    fn write(&self, row: usize, out: &mut String) -> Result<(), ArrowError> {
+    /// Writes a value that is not null, and gives up where there are more than `most` bytes.
+    fn write(&self, row: usize, out: &mut String, most: usize) -> Result<(), ArrowError> {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(values) => out.push_str(if values.value(row) { "true" } else { "false" }),
@@ -251,13 +295,14 @@ impl<'a> Node<'a> {
             }
             Self::Quoted(values) => quote(&values.value(row).try_to_string()?, out),
             Self::List(list, child) => {
-                let (start, end) = (list.value_offsets()[row], list.value_offsets()[row + 1]);
+                let offsets = list.value_offsets();
+                let (first, start, end) = (offsets[0], offsets[row], offsets[row + 1]);
                 out.push('[');
-                for (i, at) in range(start, end).enumerate() {
+                for (i, at) in range(start - first, end - first).enumerate() {
                     if i > 0 {
                         out.push(',');
                     }
-                    child.write(at, out)?;
+                    child.write(at, out, most)?;
                 }
                 out.push(']');
             }
@@ -269,27 +314,28 @@ impl<'a> Node<'a> {
                     }
                     out.push_str(name);
                     out.push(':');
-                    child.write(row, out)?;
+                    child.write(row, out, most)?;
                 }
                 out.push('}');
             }
             Self::Map(map, children) => {
                 let (keys, values) = children.as_ref();
-                let (start, end) = (map.value_offsets()[row], map.value_offsets()[row + 1]);
+                let offsets = map.value_offsets();
+                let (first, start, end) = (offsets[0], offsets[row], offsets[row + 1]);
                 out.push('{');
-                for (i, at) in range(start.into(), end.into()).enumerate() {
+                for (i, at) in range((start - first).into(), (end - first).into()).enumerate() {
                     if i > 0 {
                         out.push(',');
                     }
                     let mut key = String::new();
-                    keys.write(at, &mut key)?;
+                    keys.write(at, &mut key, most)?;
                     if key.starts_with('"') {
                         out.push_str(&key)
                     } else {
                         quote(&key, out)
                     }
                     out.push(':');
-                    values.write(at, out)?;
+                    values.write(at, out, most)?;
                 }
                 out.push('}');
             }
@@ -361,6 +407,20 @@ mod tests {
             &of_one("m \"x\"", Arc::new(map)),
             &[Some(r#"{"m \"x\"":{"7":"a\"b\n"}}"#), Some(r#"{"m \"x\"":null}"#)],
         );
+    }
+
+    #[test]
+    fn parts_of_arrays_are_those_parts() {
+        let mut lists = ListBuilder::new(Int32Builder::new());
+        let mut map = MapBuilder::new(None, Int32Builder::new(), StringBuilder::new());
+        for i in 0..5 {
+            lists.append_value([Some(i), Some(10 * i)]);
+            map.keys().append_value(i);
+            map.values().append_value(format!("v{i}"));
+            map.append(true).unwrap();
+        }
+        check(&lists.finish().slice(2, 2), &[Some("[2,20]"), Some("[3,30]")]);
+        check(&map.finish().slice(3, 1), &[Some(r#"{"3":"v3"}"#)]);
     }
 
     #[test]
