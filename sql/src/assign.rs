@@ -1,5 +1,5 @@
-//! Values on their way into the columns of a table: as CAST makes them, where they are of the same kind or texts. What
-//! does not fit is an error that names the column.
+//! Values on their way into the columns of a table: as CAST makes them, where they are of the same kind or texts. Lists, structs
+//! and maps are JSON in a column of texts, as they are at every other door. What does not fit is an error that names the column.
 
 use std::sync::Arc;
 
@@ -7,16 +7,18 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, cast::AsArray as _,
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use basalt_core::{
     error::ErrorKind,
+    limits::MAX_TEXT_BYTES,
     logical::{self, Logical as Held},
     schema::{DataType as Logical, Field, Schema},
 };
+use basalt_nested::{is_nested, json_bytes, to_json_within};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 
 use crate::{
     bytes, checked,
     decimals::floats,
     error::{Error, Result},
-    functions, nan, nearest, of_texts,
+    functions, limits, nan, nearest, of_texts,
 };
 
 /// The rows of a table, made of the columns that a plan gives: for each of the table's, the place there; `None`: null.
@@ -59,6 +61,31 @@ impl Rows {
             check(given.fields().get(*source).map_or(&DataType::Null, |field| field.data_type()), field)?;
         }
         Ok(())
+    }
+
+    /// The rows in parts whose JSON texts take no more than so much at once, but for those of one row. Most often there are none.
+    pub(crate) fn parts(&self, batch: &RecordBatch) -> Vec<RecordBatch> {
+        let mut sources = self.sources.iter().flatten().filter_map(|source| batch.columns().get(*source));
+        if !sources.any(|column| is_nested(column.data_type())) {
+            return vec![batch.clone()];
+        }
+        let most = limits::JSON_TEXT_BYTES;
+        let is_large = |batch: &RecordBatch| {
+            let nested = batch.columns().iter().filter(|column| is_nested(column.data_type()));
+            nested.map(|column| json_bytes(column, most)).fold(0, usize::saturating_add) > most
+        };
+        let (mut left, mut parts) = (vec![batch.clone()], Vec::new());
+        while let Some(batch) = left.pop() {
+            let rows = batch.num_rows();
+            if rows > 1 && is_large(&batch) {
+                let half = rows / 2;
+                left.push(batch.slice(half, rows - half));
+                left.push(batch.slice(0, half));
+            } else {
+                parts.push(batch);
+            }
+        }
+        parts
     }
 
     pub(crate) fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -113,7 +140,7 @@ fn is_assignable(given: &DataType, column: Logical) -> bool {
         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => {
             matches!(column, Logical::Date32 | Logical::Timestamp | Logical::Utf8)
         }
-        _ => false,
+        given => is_nested(given) && column == Logical::Utf8,
     }
 }
 
@@ -160,6 +187,11 @@ pub(crate) fn typed(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(typed)
 }
 
+/// A message without what it begins with: what kind of error it is.
+fn in_words(message: &str) -> &str {
+    message.split_once(": ").map_or(message, |(_, words)| words)
+}
+
 /// Values of their column's type.
 fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let (given, wanted) = (column.data_type(), field.to_arrow_type());
@@ -167,13 +199,16 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         return Ok(Arc::clone(column));
     }
     check(given, field)?;
+    if is_nested(given) {
+        let texts = to_json_within(column, MAX_TEXT_BYTES, limits::JSON_BATCH_BYTES);
+        return Ok(Arc::new(texts.map_err(|error| mismatch(field, in_words(&error.to_string())))?));
+    }
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = |column: &ArrayRef, to: &DataType| {
         cast_with_options(column, to, &options).map_err(|error| {
             let kind = if given.is_numeric() { ErrorKind::Overflow } else { ErrorKind::TypeMismatch };
             let message = error.to_string();
-            // The message begins with what kind of error it is.
-            let words = message.split_once(": ").map_or(message.as_str(), |(_, words)| words);
+            let words = in_words(&message);
             Error::new(kind, format!("column {:?} of type {}: {words}", field.name, field.type_name()))
         })
     };
@@ -252,11 +287,37 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use arrow_array::{
-        Date64Array, TimestampNanosecondArray,
+        Date64Array, StringArray, TimestampNanosecondArray,
         types::{Date32Type, TimestampMicrosecondType},
     };
 
     use super::*;
+
+    #[test]
+    fn lists_are_json_in_columns_of_texts() {
+        let lists = |rows: usize, each: usize| {
+            let values: ArrayRef = Arc::new(StringArray::from(vec!["a \"b\""; rows * each]));
+            let field = Arc::new(arrow_schema::Field::new_list_field(DataType::Utf8, true));
+            let each = i32::try_from(each).unwrap();
+            Arc::new(arrow_array::FixedSizeListArray::new(field, each, values, None)) as ArrayRef
+        };
+        let schema = Schema::new(vec![Field::new("l", Logical::Utf8, true)]).unwrap();
+        let rows = Rows::new(&schema, vec![Some(0)]);
+        let batch = |rows, each| RecordBatch::try_from_iter([("l", lists(rows, each))]).unwrap();
+        let made = rows.of(&batch(64, 2)).unwrap();
+        assert_eq!(made.column(0).as_string::<i32>().value(63), r#"["a \"b\"","a \"b\""]"#);
+        assert_eq!(rows.parts(&batch(64, 2)).len(), 1);
+        // Of long texts few are made at once.
+        let parts = rows.parts(&batch(64, 50_000));
+        assert!((2..64).contains(&parts.len()), "{}", parts.len());
+        assert_eq!(parts.iter().map(RecordBatch::num_rows).sum::<usize>(), 64);
+        assert!(rows.of(&parts[0]).is_ok());
+        let error = rows.of(&batch(1, 200_000)).unwrap_err().to_string();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
+        let numbers = Schema::new(vec![Field::new("l", Logical::Int64, true)]).unwrap();
+        let error = Rows::new(&numbers, vec![Some(0)]).of(&batch(1, 2)).unwrap_err().to_string();
+        assert!(error.contains("is not stored as int64"), "{error}");
+    }
 
     #[test]
     fn what_is_finer_than_a_column_is_cut_towards_the_past() {

@@ -33,7 +33,7 @@ use tokio::task::block_in_place;
 use options::Format;
 pub(crate) use options::{CopyFile, Target};
 pub use options::{CopyForm, CopyFormat};
-use source::{In, Piece};
+use source::In;
 
 use crate::{
     answer::Shown,
@@ -90,7 +90,12 @@ impl Target {
         let rows = Rows::new(schema, sources(schema, columns, &names)?);
         rows.check(&input.schema())?;
         while let Some(piece) = block_in_place(|| input.next())? {
-            writer.insert(block_in_place(|| fitted(&piece, &rows, schema))?).await?;
+            let mut before = 0;
+            for part in rows.parts(&piece.batch) {
+                let made = block_in_place(|| fitted(&part, |row| piece.place(before + row), &rows, schema))?;
+                before += part.num_rows();
+                writer.insert(made).await?;
+            }
         }
         Ok(())
     }
@@ -113,16 +118,21 @@ pub(crate) fn columns_of_client(schema: &Schema, columns: &[String]) -> Result<V
 }
 
 /// The rows of a file as those of a table. What is wrong is told with the place of its row.
-fn fitted(piece: &Piece, rows: &Rows, schema: &Schema) -> Result<RecordBatch> {
+fn fitted(
+    batch: &RecordBatch,
+    place: impl Fn(usize) -> String,
+    rows: &Rows,
+    schema: &Schema,
+) -> Result<RecordBatch> {
     let at = |row: usize, error: &EngineError| {
-        Error::new(error.kind(), format!("{}: {}", piece.place(row), error.message()))
+        Error::new(error.kind(), format!("{}: {}", place(row), error.message()))
     };
-    let made = match rows.of(&piece.batch) {
+    let made = match rows.of(batch) {
         Ok(made) => made,
         Err(error) => {
             // Most often nobody has to look for it.
-            let of_row = |row| rows.of(&piece.batch.slice(row, 1)).err().map(|error| (row, error));
-            let (row, error) = (0..piece.batch.num_rows()).find_map(of_row).ok_or(error)?;
+            let of_row = |row| rows.of(&batch.slice(row, 1)).err().map(|error| (row, error));
+            let (row, error) = (0..batch.num_rows()).find_map(of_row).ok_or(error)?;
             return Err(error.statement().map(|own| at(row, own)).unwrap_or(error));
         }
     };

@@ -69,6 +69,10 @@ pub const NAME_BYTES: usize = 256;
 pub(crate) const MERGE_BYTES: usize = (1 << 20) + 1;
 /// Rows of an INSERT that are made at once, where they are constants.
 pub const INSERTED_ROWS: usize = 8192;
+/// Bytes of JSON texts that are made at once of lists, structs and maps on their way into a table.
+pub const JSON_TEXT_BYTES: usize = 16 << 20;
+/// Bytes of those that are made at once where rows are not parted: of one row, or before they are compared.
+pub const JSON_BATCH_BYTES: usize = 256 << 20;
 /// Rows that COPY reads from a file at once.
 pub const COPY_ROWS: usize = 8192;
 /// Bytes of so many rows of a CSV file.

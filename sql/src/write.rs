@@ -475,7 +475,9 @@ impl Effect {
                 }
             }
             if let Some(rows) = &self.rows {
-                writer.insert(rows.of(&batch)?).await?;
+                for part in rows.parts(&batch) {
+                    writer.insert(rows.of(&part)?).await?;
+                }
             }
         }
         drop(rows);
