@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, FieldRef, Fields, Schema};
 use bytes::Bytes;
 use parquet::{
     arrow::{
@@ -109,7 +109,8 @@ impl<R: ChunkReader + 'static> ParquetFile<R> {
         groups.iter().map(|group| group.total_byte_size()).max().unwrap_or(0)
     }
 
-    /// The rows of all row groups, and the bytes of pages that are decompressed at once while they are read.
+    /// The rows of all row groups, and the bytes of what is there at once while they are read: pages that are decompressed, and
+    /// the values of lists, of which a row may have any number.
     ///
     /// # Errors
     /// What is wrong with the file.
@@ -132,19 +133,24 @@ impl<R: ChunkReader + 'static> ParquetFile<R> {
         let Reading { batch_rows, page_bytes, wanted } = reading.clone();
         let (reader, metadata) = (Arc::clone(&self.reader), Arc::clone(self.metadata.metadata()));
         let groups = Groups::shared(reader, metadata, groups, page_bytes, wanted);
-        let bytes = groups.bytes()?;
-        let fields: Vec<_> = self.schema().fields().iter().map(|field| in_views(field)).collect();
-        let rows = groups.read(ProjectionMask::all(), Some(&fields.into()), None, batch_rows)?;
+        let bytes = groups.room()?;
+        let fields: Fields = self.schema().fields().iter().map(in_views).collect();
+        let rows = groups.read(ProjectionMask::all(), Some(&fields), None, batch_rows)?;
         Ok((rows, bytes))
     }
 }
 
-/// A column whose texts share their bytes with its pages: a text of a dictionary may be that of every row.
-fn in_views(field: &Field) -> Field {
+/// A column whose texts share their bytes with its pages: a text of a dictionary may be that of every row, and of every element of
+/// a list.
+fn in_views(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        other => other.clone(),
+        DataType::List(element) => DataType::List(in_views(element)),
+        DataType::LargeList(element) => DataType::LargeList(in_views(element)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(in_views).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(in_views(entries), *sorted),
+        _ => return Arc::clone(field),
     };
-    field.clone().with_data_type(data_type)
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }

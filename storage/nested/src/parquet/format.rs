@@ -131,17 +131,23 @@ pub(super) const PAGE: &Fields = &[
     (UNCOMPRESSED, I32),
     (COMPRESSED, I32),
     (4, I32),
-    (5, Struct(&[(1, I32), (2, I32), (3, I32), (4, I32)])),
+    (FIRST, Struct(FIRST_PAGE)),
     (6, EMPTY),
     (7, Struct(&[(1, I32), (2, I32), (3, Bool)])),
     (SECOND, Struct(SECOND_PAGE)),
 ];
 pub(super) const UNCOMPRESSED: i64 = 2;
 pub(super) const COMPRESSED: i64 = 3;
+pub(super) const FIRST: i64 = 5;
 pub(super) const SECOND: i64 = 8;
+
+/// That of a page of the first kind.
+pub(super) const FIRST_PAGE: &Fields = &[(VALUES, I32), (2, I32), (3, I32), (4, I32)];
+/// How many values one of either kind has.
+pub(super) const VALUES: i64 = 1;
 
 /// That of a page of the second kind, whose levels stand before what is compressed, and their lengths in it.
 pub(super) const SECOND_PAGE: &Fields =
-    &[(1, I32), (2, I32), (3, I32), (4, I32), (DEFINITIONS, I32), (REPETITIONS, I32), (7, Bool)];
+    &[(VALUES, I32), (2, I32), (3, I32), (4, I32), (DEFINITIONS, I32), (REPETITIONS, I32), (7, Bool)];
 pub(super) const DEFINITIONS: i64 = 5;
 pub(super) const REPETITIONS: i64 = 6;

@@ -20,6 +20,7 @@ use parquet::{
 
 use super::{
     int96::{is_int96, plain_in_micros},
+    limits::LIST_VALUE_BYTES,
     pages::{self, Chunk, wrong},
     wanted::{Asked, Wanted},
 };
@@ -56,20 +57,37 @@ impl<R: ChunkReader + 'static> Groups<R> {
     /// # Errors
     /// What is wrong with the headers of pages.
     pub fn bytes(&self) -> Result<u64> {
+        self.most(|_, found| found.bytes as u64)
+    }
+
+    /// The same, with what the values of lists take when they are decoded: the rows of a batch may have all that a group has.
+    pub(super) fn room(&self) -> Result<u64> {
+        let schema = self.metadata.file_metadata().schema_descr();
+        self.most(|column, found| {
+            let repeats = schema.column(column).max_rep_level() > 0;
+            let values = if repeats { found.values.saturating_mul(LIST_VALUE_BYTES) } else { 0 };
+            (found.bytes as u64).saturating_add(values)
+        })
+    }
+
+    /// The most that the columns of a group come to together.
+    fn most(&self, of: impl Fn(usize, pages::Found) -> u64) -> Result<u64> {
         let (mut most, mut asked) = (0, Asked::of(&self.wanted));
         for group in &self.groups {
-            let columns = 0..self.metadata.row_group(*group).num_columns();
-            let bytes: Result<u64> = columns.map(|column| self.checked(*group, column, &mut asked)).sum();
-            most = most.max(bytes?);
+            let mut bytes = 0_u64;
+            for column in 0..self.metadata.row_group(*group).num_columns() {
+                bytes = bytes.saturating_add(of(column, self.checked(*group, column, &mut asked)?));
+            }
+            most = most.max(bytes);
         }
         Ok(most)
     }
 
-    fn checked(&self, group: usize, column: usize, asked: &mut Asked) -> Result<u64> {
+    fn checked(&self, group: usize, column: usize, asked: &mut Asked) -> Result<pages::Found> {
         let column = self.metadata.row_group(group).column(column);
         let (start, length) = column.byte_range();
         let chunk = Chunk { start, length, compression: column.compression() };
-        Ok(pages::check_headers(&*self.reader, chunk, self.page_bytes, asked)? as u64)
+        pages::check_headers(&*self.reader, chunk, self.page_bytes, asked)
     }
 
     /// The rows of the groups, or some of them, in batches of so many: the columns of `projection`, as `types` has them

@@ -15,6 +15,8 @@ pub const DECODED_BYTES: u64 = 1 << 30;
 pub const FIXED_BYTES: i32 = 1024;
 /// Values of a page of a column that repeats: a row may have all of them.
 pub const REPEATED_VALUES: u32 = 1 << 26;
+/// Bytes that a value in a list counts as when it is decoded: its own, or those of a view, and its levels.
+pub(super) const LIST_VALUE_BYTES: u64 = 20;
 /// Bytes of the header of a page, which may have statistics.
 pub(super) const HEADER_BYTES: usize = 16 << 20;
 /// Pages from one time at which it is asked whether the file is still wanted to the next.

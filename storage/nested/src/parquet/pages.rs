@@ -12,7 +12,9 @@ use parquet::{
 };
 
 use super::{
-    format::{COMPRESSED, DEFINITIONS, PAGE, REPETITIONS, SECOND, SECOND_PAGE, UNCOMPRESSED},
+    format::{
+        COMPRESSED, DEFINITIONS, FIRST, FIRST_PAGE, PAGE, REPETITIONS, SECOND, SECOND_PAGE, UNCOMPRESSED, VALUES,
+    },
     int96,
     limits::{HEADER_BYTES, REPEATED_VALUES},
     thrift::Walk,
@@ -41,17 +43,26 @@ pub(super) struct Chunk {
     pub(super) compression: Compression,
 }
 
+/// What the headers of a column's pages say.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    /// Bytes of the largest page and of the first, which may be a dictionary that is kept.
+    pub(super) bytes: usize,
+    /// Values of all of them, but of dictionaries: as many as are decoded.
+    pub(super) values: u64,
+}
+
 /// Walks over the pages of a column of a row group; the largest is at most `most` bytes when it is decompressed, or it is
-/// an error. The answer is the bytes of the largest and of the first, which may be a dictionary that is kept.
+/// an error.
 pub(super) fn check_headers<R: ChunkReader>(
     reader: &R,
     chunk: Chunk,
     most: usize,
     asked: &mut Asked,
-) -> Result<usize> {
+) -> Result<Found> {
     let end = chunk.start.checked_add(chunk.length).ok_or_else(|| wrong("a column behind all files"))?;
     let mut window = Window { reader, start: chunk.start, bytes: Bytes::new(), end };
-    let (mut first, mut largest) = (None, 0);
+    let (mut first, mut largest, mut values) = (None, 0, 0_u64);
     let mut at = chunk.start;
     while at < end {
         asked.page()?;
@@ -78,8 +89,9 @@ pub(super) fn check_headers<R: ChunkReader>(
         }
         first.get_or_insert(uncompressed);
         largest = largest.max(uncompressed);
+        values = values.saturating_add(header.values);
     }
-    Ok(largest + first.unwrap_or(0))
+    Ok(Found { bytes: largest + first.unwrap_or(0), values })
 }
 
 /// What the header of a page says, and how long it is.
@@ -90,17 +102,29 @@ struct Header {
     uncompressed: usize,
     /// The bytes of levels that stand before what is compressed.
     levels: usize,
+    /// Those of a page that is no dictionary.
+    values: u64,
 }
 
 impl Header {
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (mut compressed, mut uncompressed, mut levels) = (None, None, Some(0_usize));
+        let (mut compressed, mut uncompressed, mut levels, mut values) = (None, None, Some(0_usize), 0_u64);
         let mut walk = Walk::new(bytes);
         walk.fields(PAGE, |walk, field| {
             match field {
                 UNCOMPRESSED => uncompressed = Some(walk.int()?),
                 COMPRESSED => compressed = Some(walk.int()?),
+                FIRST => walk.fields(FIRST_PAGE, |walk, field| {
+                    if field == VALUES {
+                        values += u64::from(walk.int()?.max(0).cast_unsigned());
+                    }
+                    Some(field == VALUES)
+                })?,
                 SECOND => walk.fields(SECOND_PAGE, |walk, field| {
+                    if field == VALUES {
+                        values += u64::from(walk.int()?.max(0).cast_unsigned());
+                        return Some(true);
+                    }
                     let is_length = matches!(field, DEFINITIONS | REPETITIONS);
                     if is_length {
                         let length = usize::try_from(walk.int()?).ok();
@@ -117,6 +141,7 @@ impl Header {
             compressed: usize::try_from(compressed?).ok()?,
             uncompressed: usize::try_from(uncompressed?).ok()?,
             levels: levels?,
+            values,
         })
     }
 }

@@ -171,7 +171,8 @@ fn varint(mut value: usize) -> Vec<u8> {
 
 fn headers(chunk: Vec<u8>, compression: Compression, most: usize) -> Result<usize> {
     let of = Chunk { start: 0, length: chunk.len() as u64, compression };
-    pages::check_headers(&Bytes::from(chunk), of, most, &mut Asked::of(&Wanted::always()))
+    let found = pages::check_headers(&Bytes::from(chunk), of, most, &mut Asked::of(&Wanted::always()))?;
+    Ok(found.bytes)
 }
 
 #[test]
