@@ -3,7 +3,7 @@
 //! A value is taken where the column's type holds exactly what the other one says: an int64 that is 7 in an int8 column, a
 //! float64 that is 7.0 in an int64 column, a time in nanoseconds that is a whole number of microseconds. Anything else is an
 //! error and no other value. What a float says is its shortest decimal. Floats of 64 bits are rounded to a float32 column,
-//! whose type says that it holds no more.
+//! whose type says that it holds no more. Lists, structs and maps are JSON in a column of texts.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -23,6 +23,7 @@ use basalt_core::{
     schema::{DataType, Field, Schema},
     value,
 };
+use basalt_nested::{is_nested, json_bytes, to_json_within};
 
 use super::{BatchReader, rows::invalid};
 use crate::limits;
@@ -98,6 +99,7 @@ pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
 /// The type of a column that holds the values of another type.
 fn usual(data_type: &Arrow) -> Arrow {
     match data_type {
+        nested if is_nested(nested) => Arrow::Utf8,
         Arrow::LargeUtf8 | Arrow::Utf8View | Arrow::Null => Arrow::Utf8,
         Arrow::LargeBinary | Arrow::BinaryView => Arrow::Binary,
         Arrow::Timestamp(..) => DataType::Timestamp.to_arrow(),
@@ -112,8 +114,8 @@ fn usual(data_type: &Arrow) -> Arrow {
     }
 }
 
-/// Bytes of the texts of rows, as often as they are named. Of a dictionary, or of views, these may be many times the bytes
-/// that the rows came in.
+/// Bytes of the texts of rows, as often as they are named, and of those that are made of lists, structs and maps. Of a dictionary,
+/// or of views, these may be many times the bytes that the rows came in.
 fn text_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| texts_of(column)).fold(0, usize::saturating_add)
 }
@@ -121,6 +123,7 @@ fn text_bytes(batch: &RecordBatch) -> usize {
 fn texts_of(array: &dyn Array) -> usize {
     let length = |value: Option<&str>| value.map_or(0, str::len);
     match array.data_type() {
+        nested if is_nested(nested) => json_bytes(array, limits::FITTED_TEXT_BYTES),
         Arrow::Utf8View => array.as_string_view().iter().map(length).fold(0, usize::saturating_add),
         Arrow::BinaryView => {
             let lengths = array.as_binary_view().iter().flatten().map(<[u8]>::len);
@@ -314,6 +317,11 @@ fn first_overflow(column: &ArrayRef, fitted: &ArrayRef) -> Option<(usize, f64)> 
 }
 
 fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    if is_nested(column.data_type()) {
+        let texts = to_json_within(column, MAX_TEXT_BYTES, limits::FITTED_TEXT_BYTES);
+        let texts = texts.map_err(|error| invalid(format!("column {:?}: {error}", field.name)))?;
+        return Ok(Arc::new(texts));
+    }
     if let Arrow::Dictionary(..) = column.data_type() {
         let texts = named_texts(column).ok_or_else(|| mismatch(field, column.data_type()))?;
         let mut builder = StringBuilder::with_capacity(texts.len(), 0);
@@ -342,8 +350,9 @@ fn mismatch(field: &Field, given: &Arrow) -> Error {
 #[cfg(test)]
 mod tests {
     use arrow_array::{
-        Date64Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int64Array,
-        LargeStringArray, NullArray, StringArray, StringViewArray, TimestampNanosecondArray, types::Int8Type,
+        Date64Array, Decimal128Array, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array,
+        Int8Array, Int64Array, LargeStringArray, NullArray, StringArray, StringViewArray,
+        TimestampNanosecondArray, types::Int8Type,
     };
     use basalt_core::schema::DataType;
 
@@ -390,6 +399,38 @@ mod tests {
         for column in texts {
             assert_eq!(fitted(DataType::Utf8, column).unwrap().as_ref(), &expected);
         }
+    }
+
+    #[test]
+    fn lists_are_json_in_columns_of_texts() {
+        let words: DictionaryArray<Int8Type> = [Some("a \"b\""), None, Some("c"), Some("c")].into_iter().collect();
+        let item = Arc::new(arrow_schema::Field::new_list_field(words.data_type().clone(), true));
+        let lists = |words: DictionaryArray<Int8Type>, each: i32| {
+            Arc::new(FixedSizeListArray::new(Arc::clone(&item), each, Arc::new(words), None)) as ArrayRef
+        };
+        let two = lists(words, 2);
+        let expected = StringArray::from(vec![r#"["a \"b\"",null]"#, r#"["c","c"]"#]);
+        assert_eq!(fitted(DataType::Utf8, Arc::clone(&two)).unwrap().as_ref(), &expected);
+        let error = fitted(DataType::Int64, Arc::clone(&two)).unwrap_err().to_string();
+        assert!(error.contains("is no value of"), "{error}");
+        let schema = ArrowSchema::new(vec![arrow_schema::Field::new("l", two.data_type().clone(), true)]);
+        let table = table_schema(&schema).unwrap();
+        assert_eq!(table.fields(), [Field::new("l", DataType::Utf8, true)]);
+        // What is named often is made piece by piece, and no text has more bytes than others.
+        let long = "x".repeat(1000);
+        let many: DictionaryArray<Int8Type> = std::iter::repeat_n(Some(long.as_str()), 64_000).collect();
+        let reader = BatchReader::new(&[Field::new("a", DataType::Utf8, true)]);
+        let batch = RecordBatch::try_from_iter([("a", lists(many.clone(), 1000))]).unwrap();
+        let pieces = reader.pieces(&batch).unwrap();
+        assert!(pieces.len() > 3, "{}", pieces.len());
+        assert!(pieces.iter().all(|piece| reader.fit(piece).is_ok()));
+        let batch = RecordBatch::try_from_iter([("a", lists(many.clone(), 2000))]).unwrap();
+        let pieces = reader.pieces(&batch).unwrap();
+        let error = reader.fit(&pieces[0]).unwrap_err().to_string();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
+        let batch = RecordBatch::try_from_iter([("a", lists(many, 64_000))]).unwrap();
+        let error = reader.pieces(&batch).unwrap_err().to_string();
+        assert!(error.contains("a row with more than 16 MiB of texts"), "{error}");
     }
 
     #[test]

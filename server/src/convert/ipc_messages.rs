@@ -2,20 +2,21 @@
 //! texts. What writes to a table by `basalt.v1` is read more strictly, by [`super::ipc`].
 //!
 //! The reader of `arrow-ipc` takes lengths and counts as they are and panics on some. So every message is checked here first:
-//! columns are of a closed list of types, all of whose arrays are as long as their batch, and buffers lie inside their body, one
-//! behind the other: what is made of columns that share bytes could be many times their message.
+//! columns are of a closed list of types, whose arrays are as long as their batch, or have few elements where they stand in lists,
+//! and buffers lie inside their body, one behind the other: what is made of columns that share bytes could be many times their
+//! message.
 
 use std::collections::HashMap;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::{
-    Endianness, Message, MessageHeader, MetadataVersion, RecordBatch as IpcBatch,
+    Endianness, FieldNode, Message, MessageHeader, MetadataVersion, RecordBatch as IpcBatch,
     convert::fb_to_schema,
     reader::{read_dictionary, read_record_batch},
     root_as_message,
 };
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use basalt_core::{
     error::{Error, Result},
     limits::MAX_COLUMNS,
@@ -69,7 +70,8 @@ impl MessageReader {
             MessageHeader::RecordBatch => {
                 let schema = self.schema.clone().ok_or_else(no_schema)?;
                 let batch = message.header_as_record_batch().ok_or_else(headless)?;
-                check(&batch, &body, schema.fields().len())?;
+                let fields = schema.fields().iter();
+                check(&batch, &body, &fields.map(|field| field.data_type()).collect::<Vec<_>>())?;
                 let rows =
                     read_record_batch(&body, batch, schema, &self.dictionaries, None, &message.version());
                 rows.map(Some).map_err(unread)
@@ -77,7 +79,8 @@ impl MessageReader {
             MessageHeader::DictionaryBatch => {
                 let schema = self.schema.clone().ok_or_else(no_schema)?;
                 let batch = message.header_as_dictionary_batch().ok_or_else(headless)?;
-                check(&batch.data().ok_or_else(headless)?, &body, 1)?;
+                // Dictionaries have values without others inside.
+                check(&batch.data().ok_or_else(headless)?, &body, &[&DataType::Null])?;
                 self.keep(batch.id(), batch.isDelta(), body.len() as u64)?;
                 read_dictionary(&body, batch, &schema, &mut self.dictionaries, &message.version())
                     .map_err(unread)?;
@@ -122,6 +125,11 @@ fn schema(message: &Message<'_>) -> Result<Schema> {
         return Err(invalid(format!("{columns} columns; the limit is {MAX_COLUMNS}")).at("columns"));
     }
     let schema = fb_to_schema(schema);
+    let parts = schema.fields().iter().map(|field| parts(field.data_type())).sum::<usize>();
+    if parts > limits::FOREIGN_PARTS {
+        let most = limits::FOREIGN_PARTS;
+        return Err(invalid(format!("columns of {parts} parts; the limit is {most}")).at("columns"));
+    }
     for (i, field) in schema.fields().iter().enumerate() {
         if !is_read(field.data_type()) {
             let message = format!("column {:?} is {}, which is not read", field.name(), field.data_type());
@@ -131,9 +139,36 @@ fn schema(message: &Message<'_>) -> Result<Schema> {
     Ok(schema)
 }
 
-/// Types without others inside, so that each column has one node, apart from dictionaries of texts and numbers.
+/// How many arrays a column has, itself among them.
+fn parts(data_type: &DataType) -> usize {
+    let inside = inside(data_type).into_iter();
+    inside.fold(1, |sum, field| sum.saturating_add(parts(field.data_type())))
+}
+
+/// What is inside of a list, a struct or a map.
+fn inside(data_type: &DataType) -> Vec<&Field> {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field.as_ref()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.as_ref()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Types of values, and those with others inside that have a node for each: dictionaries are of texts and numbers.
 fn is_read(data_type: &DataType) -> bool {
     match data_type {
+        // A map is one of entries, which are structs of two fields.
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => fields.len() == 2 && is_read(entries.data_type()),
+            _ => false,
+        },
+        DataType::FixedSizeList(field, size) => *size >= 0 && is_read(field.data_type()),
+        DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_) => {
+            inside(data_type).into_iter().all(|field| is_read(field.data_type()))
+        }
         DataType::Null
         | DataType::Boolean
         | DataType::Utf8
@@ -147,13 +182,43 @@ fn is_read(data_type: &DataType) -> bool {
         | DataType::Date32
         | DataType::Date64
         | DataType::Timestamp(..) => true,
-        DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_read(values),
+        DataType::Dictionary(_, values) => {
+            !matches!(**values, DataType::Dictionary(..)) && inside(values).is_empty() && is_read(values)
+        }
         other => other.is_numeric(),
     }
 }
 
-/// Checks the counts of a batch of so many columns before anything is made of them.
-fn check(batch: &IpcBatch<'_>, body: &Buffer, columns: usize) -> Result<()> {
+/// Nodes on their way through the columns that they are of.
+struct Nodes<I> {
+    nodes: I,
+    /// Values that may come still.
+    left: usize,
+}
+
+impl<'a, I: Iterator<Item = &'a FieldNode>> Nodes<I> {
+    /// Checks those of a column of so many rows; of elements of a list there may be any number, as long as values are few.
+    /// `None`: one is not as it should be.
+    fn check(&mut self, data_type: &DataType, rows: Option<usize>) -> Option<()> {
+        let node = self.nodes.next()?;
+        let length = usize::try_from(node.length()).ok()?;
+        let nulls = usize::try_from(node.null_count()).ok()?;
+        if rows.is_some_and(|rows| rows != length) || nulls > length {
+            return None;
+        }
+        self.left = self.left.checked_sub(length)?;
+        let rows = match data_type {
+            DataType::Struct(_) => Some(length),
+            DataType::FixedSizeList(_, size) => Some(length.checked_mul(usize::try_from(*size).ok()?)?),
+            _ => None,
+        };
+        inside(data_type).into_iter().try_for_each(|field| self.check(field.data_type(), rows))
+    }
+}
+
+/// Checks the counts of a batch of columns of these types before anything is made of them.
+fn check(batch: &IpcBatch<'_>, body: &Buffer, types: &[&DataType]) -> Result<()> {
+    let columns = types.len();
     let wrong = || invalid("a record batch whose header disagrees with its body or the schema");
     if batch.compression().is_some() {
         return Err(invalid("compressed buffers, which are not read here"));
@@ -170,14 +235,12 @@ fn check(batch: &IpcBatch<'_>, body: &Buffer, columns: usize) -> Result<()> {
         )));
     }
     let nodes = batch.nodes().ok_or_else(wrong)?;
-    if nodes.len() != columns {
-        return Err(wrong());
+    let mut nodes = Nodes { nodes: nodes.into_iter(), left: limits::FOREIGN_BATCH_VALUES };
+    for data_type in types {
+        nodes.check(data_type, Some(rows)).ok_or_else(wrong)?;
     }
-    for node in nodes {
-        let nulls = usize::try_from(node.null_count()).map_err(|_| wrong())?;
-        if usize::try_from(node.length()) != Ok(rows) || nulls > rows {
-            return Err(wrong());
-        }
+    if nodes.nodes.next().is_some() {
+        return Err(wrong());
     }
     let buffers = batch.buffers().ok_or_else(wrong)?;
     let mut free = 0;
@@ -207,9 +270,12 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{
-        BooleanArray, Decimal128Array, DictionaryArray, Int64Array, NullArray, StringArray, StringViewArray,
+        Array as _, BooleanArray, Decimal128Array, DictionaryArray, FixedSizeListArray, Int64Array,
+        ListArray, NullArray, StringArray, StringViewArray, StructArray,
+        builder::{Int32Builder, MapBuilder, StringBuilder},
         types::Int8Type,
     };
+    use arrow_buffer::OffsetBuffer;
     use arrow_ipc::writer::StreamWriter;
 
     use super::*;
@@ -217,7 +283,24 @@ mod tests {
     fn batch() -> RecordBatch {
         let words = ["a", "b", "a long text that is in a buffer of its own"];
         let dictionary: DictionaryArray<Int8Type> = words.into_iter().map(Some).collect();
-        let columns: [(&str, ArrayRef); 7] = [
+        let items: ArrayRef = Arc::new(dictionary.clone());
+        let item = |array: &ArrayRef| Arc::new(Field::new_list_field(array.data_type().clone(), true));
+        let list = ListArray::new(item(&items), OffsetBuffer::from_lengths([2, 0, 1]), items, None);
+        let pairs: ArrayRef = Arc::new(Int64Array::from_iter_values(0..6));
+        let pairs: ArrayRef = Arc::new(FixedSizeListArray::new(item(&pairs), 2, pairs, None));
+        let fields = vec![Field::new("p", pairs.data_type().clone(), true)];
+        let nulls = Some(vec![true, false, true].into());
+        let of_pairs = StructArray::new(fields.into(), vec![pairs], nulls);
+        let mut map = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        for i in 0..3 {
+            map.keys().append_value(format!("k{i}"));
+            map.values().append_option((i != 1).then_some(i));
+            map.append(i != 2).unwrap();
+        }
+        let columns: [(&str, ArrayRef); 10] = [
+            ("l", Arc::new(list)),
+            ("p", Arc::new(of_pairs)),
+            ("map", Arc::new(map.finish())),
             ("i", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]))),
             ("t", Arc::new(StringArray::from(words.to_vec()))),
             ("v", Arc::new(StringViewArray::from(words.to_vec()))),
@@ -301,6 +384,20 @@ mod tests {
         assert_eq!(read(&of(1 << 20)).unwrap()[0].num_rows(), 1 << 20);
         let error = read(&of(1 << 24)).unwrap_err().to_string();
         assert!(error.contains("a batch of 16777216 rows of 100 columns"), "{error}");
+    }
+
+    /// A list may say of elements that take no bytes that it has any number of them.
+    #[test]
+    fn elements_of_lists_are_not_any_number() {
+        let of = |length: i32| {
+            let nulls = NullArray::new(usize::try_from(length).unwrap());
+            let item = Arc::new(Field::new_list_field(DataType::Null, true));
+            let offsets = OffsetBuffer::new(vec![0, length].into());
+            let list = ListArray::new(item, offsets, Arc::new(nulls), None);
+            messages(&RecordBatch::try_from_iter([("l", Arc::new(list) as ArrayRef)]).unwrap())
+        };
+        assert_eq!(read(&of(1 << 20)).unwrap()[0].num_rows(), 1);
+        assert!(read(&of(i32::MAX)).unwrap_err().to_string().contains("disagrees with its body"));
     }
 
     /// What is made of them could be many times the message.
