@@ -8,6 +8,7 @@ mod csv;
 mod depth;
 mod keys;
 mod messages;
+mod nested;
 mod parquet_file;
 mod values;
 
@@ -34,6 +35,7 @@ pub(crate) use columns::{Start, columns, room};
 use csv::{Csv, Scanner};
 use depth::Depth;
 use messages::Messages;
+use nested::Nested;
 use parquet_file::ParquetFooter;
 use values::values;
 
@@ -165,7 +167,9 @@ impl Decoder {
     pub(crate) fn held(&self) -> u64 {
         match &self.kind {
             Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
-            Kind::Lines(lines) => (lines.rest.len() + lines.waiting.len() + lines.pending) as u64,
+            Kind::Lines(lines) => {
+                (lines.rest.len() + lines.waiting.len() + lines.pending + lines.nested.held()) as u64
+            }
             Kind::Csv(csv) => csv.held(),
             Kind::Arrow(messages) => messages.unread.len() as u64 + messages.reader.held(),
             Kind::ParquetFooter(footer) => footer.bytes(),
@@ -381,6 +385,7 @@ struct Lines {
     /// Rows before those that the decoder has.
     before: usize,
     depth: Depth,
+    nested: Nested,
 }
 
 impl Lines {
@@ -391,13 +396,16 @@ impl Lines {
             .with_strict_mode(true)
             .with_batch_size(batch_rows(fields.len()));
         let decoder = builder.build_decoder().map_err(unread)?;
-        let (rest, waiting, depth) = (Vec::new(), Vec::new(), Depth::new(&fields));
+        let (rest, waiting, depth, nested) =
+            (Vec::new(), Vec::new(), Depth::new(&fields), Nested::default());
         let (decoded, pending, before) = (0, 0, 0);
-        Ok(Self { decoder, fields, rest, waiting, decoded, is_ended: false, pending, before, depth })
+        Ok(Self { decoder, fields, rest, waiting, decoded, is_ended: false, pending, before, depth, nested })
     }
 
     fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
         self.depth.check(bytes)?;
+        let bytes = self.nested.take_in(bytes)?;
+        let bytes: &[u8] = &bytes;
         let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
             return keep(&mut self.rest, bytes);
         };
