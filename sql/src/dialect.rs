@@ -10,6 +10,7 @@ mod calls;
 mod casts;
 mod comprehensions;
 mod distinct;
+mod elements;
 mod exprs;
 mod fetch;
 mod grouping;
@@ -570,7 +571,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let done = match factor {
+        let done = elements::as_unnest(factor).and_then(|()| match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
             TableFactor::Derived { subquery, alias, .. } => {
                 if alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) {
@@ -584,7 +585,7 @@ impl VisitorMut for Rewrite {
             }
             TableFactor::UNNEST { .. } => ordinality::numbered(factor, &mut self.doubled),
             _ => Ok(()),
-        };
+        });
         self.done(done)
     }
 

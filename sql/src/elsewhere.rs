@@ -4,7 +4,7 @@
 use basalt_core::similar;
 
 /// Names in small letters, and what says the same here.
-const NAMES: [(&str, &str); 37] = [
+const NAMES: [(&str, &str); 42] = [
     ("any", "any_value(x)"),
     ("anylast", "last(x)"),
     ("avgif", "avg(x) FILTER (WHERE condition)"),
@@ -13,9 +13,14 @@ const NAMES: [(&str, &str); 37] = [
     ("date_add", "t + INTERVAL '1 day'"),
     ("date_sub", "t - INTERVAL '1 day'"),
     ("dateadd", "t + INTERVAL '1 day'"),
+    ("from_json", "CAST(json AS VARCHAR[]), or json -> 'key'"),
     ("getdate", "now()"),
     ("groupuniqarray", "array_agg(DISTINCT x)"),
     ("isnull", "coalesce(x, y), or x IS NULL"),
+    ("json_each", "json_array_elements(json), or unnest(json_keys(json))"),
+    ("json_object_keys", "unnest(json_keys(json))"),
+    ("jsonb_each", "json_array_elements(json), or unnest(json_keys(json))"),
+    ("jsonb_object_keys", "unnest(json_keys(json))"),
     ("maxif", "max(x) FILTER (WHERE condition)"),
     ("minif", "min(x) FILTER (WHERE condition)"),
     ("multiif", "CASE WHEN ... THEN ... ELSE ... END"),
@@ -47,13 +52,19 @@ const NAMES: [(&str, &str); 37] = [
 /// Where files are, which are no tables here.
 const FILES: &str = "files are loaded, by COPY t FROM or by basalt load";
 
+/// What says the same here as a name elsewhere.
+fn here(name: &str) -> Option<&'static str> {
+    let known = NAMES.iter().find(|(other, _)| *other == name.to_lowercase());
+    known.map(|(_, here)| *here)
+}
+
 /// What the planner says of a function, as we do; `None`: it says nothing of one.
 pub(crate) fn told(message: &str) -> Option<String> {
     if let Some((name, rest)) =
         message.strip_prefix("Invalid function '").and_then(|rest| rest.split_once('\''))
     {
-        let hint = match NAMES.iter().find(|(other, _)| *other == name.to_lowercase()) {
-            Some((_, here)) => format!("; here it is {here}"),
+        let hint = match here(name) {
+            Some(here) => format!("; here it is {here}"),
             // The nearest of all, however far it is.
             None => similar::hint(name, rest.rsplit('\'').nth(1)),
         };
@@ -62,8 +73,11 @@ pub(crate) fn told(message: &str) -> Option<String> {
     if let Some(name) =
         message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"))
     {
-        let hint =
-            if name.starts_with("read_") || name.ends_with("_scan") { FILES } else { "range(n) is one" };
+        let hint = match here(name) {
+            Some(here) => format!("here it is {here}"),
+            None if name.starts_with("read_") || name.ends_with("_scan") => FILES.to_owned(),
+            None => "range(n) is one".to_owned(),
+        };
         return Some(format!("no function {name:?} that gives rows; {hint}"));
     }
     // A function's own words stand between those of the planner.
@@ -123,6 +137,12 @@ mod tests {
                 "Failed to coerce arguments. No function matches the given name and argument types 'ltrim(Int64)'. You might \
                  need to add explicit type casts.\n\tCandidate functions:\n\tltrim(String)",
                 Some("no function ltrim(Int64)"),
+            ),
+            (
+                "table function 'json_each' not found",
+                Some(
+                    "no function \"json_each\" that gives rows; here it is json_array_elements(json), or unnest(json_keys(json))",
+                ),
             ),
             ("the disk is full", None),
         ] {

@@ -7,17 +7,22 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array as _, ArrayRef, BooleanArray, Int64Array, StringArray,
-    builder::{ListBuilder, StringBuilder},
+    builder::{Float64Builder, ListBuilder, StringBuilder},
     cast::AsArray as _,
     types::Int64Type,
 };
 use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
+use basalt_nested::says_infinity;
 use datafusion::{
-    common::Result,
-    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility},
+    common::{DFSchema, Result},
+    logical_expr::{
+        Cast, ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+        Signature, Volatility,
+    },
 };
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use self::path::{Step, find, of_braces, steps};
 use crate::{error::Error, functions::of_arrays, lists};
@@ -45,10 +50,14 @@ enum Kind {
     /// By keys that are each an argument.
     ExtractKeys,
     TextKeys,
+    /// The values of an array as a list: as they are written, as texts, and as floats.
+    Elements,
+    ElementTexts,
+    ElementFloats,
 }
 
 /// Its kind, name and other names.
-const ALL: [(Kind, &str, &[&str]); 14] = [
+const ALL: [(Kind, &str, &[&str]); 17] = [
     (Kind::Checked, "json", &[]),
     (Kind::IsValid, "json_valid", &[]),
     (Kind::Extract, "json_extract", &[]),
@@ -63,7 +72,13 @@ const ALL: [(Kind, &str, &[&str]); 14] = [
     (Kind::TextBraces, "basalt_json_text_braces", &[]),
     (Kind::ExtractKeys, "json_extract_path", &["jsonb_extract_path"]),
     (Kind::TextKeys, "json_extract_path_text", &["jsonb_extract_path_text"]),
+    (Kind::Elements, "basalt_json_elements", &[]),
+    (Kind::ElementTexts, TEXTS, &[]),
+    (Kind::ElementFloats, FLOATS, &[]),
 ];
+/// What casts of JSON to lists are made of.
+const TEXTS: &str = "basalt_json_texts";
+const FLOATS: &str = "basalt_json_floats";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Json {
@@ -75,11 +90,32 @@ struct Json {
 
 /// The functions, for the planner.
 pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
-    ALL.into_iter().map(|(kind, name, aliases)| {
-        let aliases = aliases.iter().map(|&alias| alias.to_owned()).collect();
-        let signature = Signature::user_defined(Volatility::Immutable);
-        ScalarUDF::new_from_impl(Json { kind, name, aliases, signature })
-    })
+    ALL.into_iter().map(|(kind, name, aliases)| function(kind, name, aliases))
+}
+
+fn function(kind: Kind, name: &'static str, aliases: &[&str]) -> ScalarUDF {
+    let aliases = aliases.iter().map(|&alias| alias.to_owned()).collect();
+    let signature = Signature::user_defined(Volatility::Immutable);
+    ScalarUDF::new_from_impl(Json { kind, name, aliases, signature })
+}
+
+/// Whether a cast is one of texts to lists of what has a text in JSON: others, and lists in lists, are no casts of theirs.
+pub(crate) fn is_list(cast: &Cast, schema: &DFSchema) -> bool {
+    let is_one = |item: &DataType| {
+        item.is_string() || item.is_integer() || matches!(item, DataType::Boolean | DataType::Float64)
+    };
+    lists::item(cast.field.data_type()).is_some_and(|item| is_one(&item))
+        && cast.expr.get_type(schema).is_ok_and(|of| of.is_string())
+}
+
+/// A text that is an array of JSON as a list, which is cast to the one that is wanted then.
+pub(crate) fn as_list(json: Expr, list: &DataType) -> Expr {
+    let of = match lists::item(list) {
+        // Arrow takes a number that is too large for infinity.
+        Some(DataType::Float64) => function(Kind::ElementFloats, FLOATS, &[]),
+        _ => function(Kind::ElementTexts, TEXTS, &[]),
+    };
+    of.call(vec![json])
 }
 
 impl Kind {
@@ -87,6 +123,7 @@ impl Kind {
     fn paths(self) -> (usize, usize) {
         match self {
             Self::Checked | Self::IsValid | Self::TypeOf => (0, 0),
+            Self::Elements | Self::ElementTexts | Self::ElementFloats => (0, 0),
             Self::Type | Self::Length | Self::Keys => (0, 1),
             Self::ExtractKeys | Self::TextKeys => (1, usize::MAX),
             _ => (1, 1),
@@ -136,7 +173,8 @@ impl ScalarUDFImpl for Json {
         Ok(match self.kind {
             Kind::IsValid | Kind::Exists => DataType::Boolean,
             Kind::Length => DataType::Int64,
-            Kind::Keys => lists::list_type(DataType::Utf8),
+            Kind::Keys | Kind::Elements | Kind::ElementTexts => lists::list_type(DataType::Utf8),
+            Kind::ElementFloats => lists::list_type(DataType::Float64),
             _ => DataType::Utf8,
         })
     }
@@ -179,6 +217,29 @@ impl ScalarUDFImpl for Json {
                             Some(json) => Some(keys(json)?.into_iter().map(Some)),
                             None => None,
                         });
+                    }
+                    Arc::new(lists.finish())
+                }
+                kind @ (Kind::Elements | Kind::ElementTexts) => {
+                    let mut lists = ListBuilder::new(StringBuilder::new());
+                    for row in rows {
+                        let values = found(row, &mut paths)?.map(elements).transpose()?.flatten();
+                        for value in values.iter().flatten() {
+                            lists.values().append_option(kind.shown(value.get())?);
+                        }
+                        lists.append(values.is_some());
+                    }
+                    Arc::new(lists.finish())
+                }
+                kind @ Kind::ElementFloats => {
+                    let mut lists = ListBuilder::new(Float64Builder::new());
+                    for row in rows {
+                        let values = found(row, &mut paths)?.map(elements).transpose()?.flatten();
+                        for value in values.iter().flatten() {
+                            let text = kind.shown(value.get())?;
+                            lists.values().append_option(text.as_deref().map(float).transpose()?);
+                        }
+                        lists.append(values.is_some());
                     }
                     Arc::new(lists.finish())
                 }
@@ -252,7 +313,12 @@ impl Kind {
                 .to_owned(),
             ),
             Self::Scalar if matches!(first, Some(b'{' | b'[')) => None,
-            Self::Text | Self::Scalar | Self::TextBraces | Self::TextKeys => match first {
+            Self::Text
+            | Self::Scalar
+            | Self::TextBraces
+            | Self::TextKeys
+            | Self::ElementTexts
+            | Self::ElementFloats => match first {
                 Some(b'"') => Some(serde_json::from_str(json).map_err(|error| malformed(json, &error))?),
                 Some(b'n') => None,
                 _ => Some(json.to_owned()),
@@ -289,6 +355,25 @@ fn length(json: &str) -> Result<i64, Error> {
     }
 }
 
+/// The values of an array; `None`: it is null.
+fn elements(json: &str) -> Result<Option<Vec<&RawValue>>, Error> {
+    match json.as_bytes().first() {
+        Some(b'[') => serde_json::from_str(json).map(Some).map_err(|error| malformed(json, &error)),
+        Some(b'n') => Ok(None),
+        _ => Err(Error::new(ErrorKind::TypeMismatch, format!("{} is no array of JSON", shortened(json)))),
+    }
+}
+
+/// A float, which is none where it is too large for one.
+fn float(text: &str) -> Result<f64, Error> {
+    let float = text
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|float| float.is_finite() || says_infinity(text) || float.is_nan());
+    float.ok_or_else(|| Error::new(ErrorKind::TypeMismatch, format!("{} is no double", shortened(text))))
+}
+
 /// The keys of an object, in their order; of anything else none.
 fn keys(json: &str) -> Result<Vec<String>, Error> {
     match json.starts_with('{') {
@@ -298,7 +383,12 @@ fn keys(json: &str) -> Result<Vec<String>, Error> {
 }
 
 fn malformed(json: &str, error: &serde_json::Error) -> Error {
-    let start: String = json.chars().take(40).collect();
-    let more = if start.len() < json.len() { "..." } else { "" };
-    Error::new(ErrorKind::TypeMismatch, format!("{start:?}{more} is not JSON: {error}"))
+    Error::new(ErrorKind::TypeMismatch, format!("{} is not JSON: {error}", shortened(json)))
+}
+
+/// The beginning of a text, in quotes.
+fn shortened(text: &str) -> String {
+    let start: String = text.chars().take(40).collect();
+    let more = if start.len() < text.len() { "..." } else { "" };
+    format!("{start:?}{more}")
 }

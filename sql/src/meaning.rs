@@ -2,6 +2,8 @@
 //! is an error, where a float meets a decimal the decimal becomes a float, never the float a decimal, intervals are compared
 //! by how long they are, and times and timestamps are written as people do.
 
+mod types;
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
@@ -21,6 +23,12 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
+pub(crate) use types::is_interval;
+use types::{
+    is_binned, is_bool, is_bytes, is_clock, is_date, is_decimal, is_decimal_text, is_list, is_nested,
+    is_no_list, is_zoned,
+};
+
 use crate::{
     absent,
     arithmetic::negated,
@@ -28,7 +36,7 @@ use crate::{
     decimals::{numeric, whole},
     epoch,
     error::Error,
-    functions, lists, named, nested, timestamps, truncated, untyped, windows,
+    functions, json, lists, named, timestamps, truncated, untyped, windows,
     zeros::{distinct_with_one_zero, is_computed, one_zero, windows_with_one_zero},
 };
 
@@ -366,6 +374,11 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
                 function.args.iter_mut().fold(false, |changed, side| written(side, schema) | changed);
             transformed(Expr::ScalarFunction(function), changed)
         }
+        // A text is an array of JSON.
+        Expr::Cast(mut of) if json::is_list(&of, schema) => {
+            *of.expr = json::as_list(*of.expr, of.field.data_type());
+            Transformed::yes(Expr::Cast(of))
+        }
         // Arrow would make a list of one value.
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })
             if lists::item(field.data_type()).is_some() && is_no_list(&expr, schema) =>
@@ -456,68 +469,6 @@ pub(crate) fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()>
 
 pub(crate) fn is_positive(arg: &Expr) -> bool {
     !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_))
-}
-
-fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| nested::is_nested(&data_type))
-}
-
-pub(crate) fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Interval(_)))
-}
-
-fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| !data_type.is_null() && lists::item(&data_type).is_some())
-}
-
-/// Whether it is known to be a value that is no list, nor NULL.
-fn is_no_list(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| !data_type.is_null() && lists::item(&data_type).is_none())
-}
-
-fn is_decimal(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type.is_decimal())
-}
-
-fn is_date(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Date32)
-}
-
-/// Whether it is a timestamp as columns have them, with a zone.
-fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
-    let of = expr.get_type(schema);
-    of.is_ok_and(|of| matches!(of, DataType::Timestamp(TimeUnit::Microsecond, Some(_))))
-}
-
-/// Whether it is `date_bin` of dates or timestamps, without an origin.
-fn is_binned(function: &ScalarFunction, schema: &DFSchema) -> bool {
-    let is_moment = |expr: &Expr| {
-        let of = expr.get_type(schema);
-        of.is_ok_and(|of| matches!(of, DataType::Date32 | DataType::Timestamp(..)))
-    };
-    function.func.name() == "date_bin"
-        && matches!(function.args.as_slice(), [width, of] if is_interval(width, schema) && is_moment(of))
-}
-
-fn is_bool(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Boolean)
-}
-
-/// Whether text would become a decimal, which the cast does not round and reads without an exponent.
-fn is_decimal_text(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
-    matches!(to, DataType::Decimal128(_, 0..))
-        && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
-}
-
-/// Whether text would become bytes, of which it may say some by their numbers.
-fn is_bytes(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
-    to.is_binary() && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
-}
-
-/// Whether text would become a time, which a number must not.
-fn is_clock(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
-    matches!(to, DataType::Time32(_) | DataType::Time64(_))
-        && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
 }
 
 /// Makes text of what is written otherwise than the cast does.

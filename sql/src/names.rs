@@ -57,6 +57,10 @@ const NAMES: [(&str, &str); 42] = [
     ("regexp_matches", "regexp_like"),
 ];
 
+/// A row for each value of an array of JSON.
+const ELEMENTS: &str = "unnest(basalt_json_elements($1))";
+const ELEMENT_TEXTS: &str = "unnest(basalt_json_texts($1))";
+
 /// Halves are rounded to the even neighbour.
 const ROUND_EVEN: &str = "CASE (abs($1) * power(CAST(10 AS DOUBLE), $2 + 1)) % 10 WHEN 5 THEN round($1 / 2, $2) * 2 ELSE round($1, $2) END";
 
@@ -71,7 +75,7 @@ const MAP_EXTRACT: &str =
 const MAKE_TIMESTAMP: &str = "make_date($1, $2, $3) + make_time($4, $5, CAST(floor($6) AS INTEGER)) + INTERVAL '1 microsecond' * CAST(round((CAST($6 AS DOUBLE) - floor(CAST($6 AS DOUBLE))) * 1000000) AS BIGINT)";
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 76] = [
+const TEMPLATES: [(&str, usize, &str); 80] = [
     ("element_at", 2, MAP_EXTRACT),
     ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
@@ -121,6 +125,10 @@ const TEMPLATES: [(&str, usize, &str); 76] = [
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
     ("isoyear", 1, "date_part('isoyear', $1)"),
+    ("json_array_elements", 1, ELEMENTS),
+    ("json_array_elements_text", 1, ELEMENT_TEXTS),
+    ("jsonb_array_elements", 1, ELEMENTS),
+    ("jsonb_array_elements_text", 1, ELEMENT_TEXTS),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month -1 day' AS DATE)"),
     ("make_timestamp", 6, MAKE_TIMESTAMP),
     ("millennium", 1, "CAST(ceil(date_part('year', $1) / 1000) AS BIGINT)"),

@@ -403,7 +403,8 @@ mod tests {
 
     #[test]
     fn lists_are_json_in_columns_of_texts() {
-        let words: DictionaryArray<Int8Type> = [Some("a \"b\""), None, Some("c"), Some("c")].into_iter().collect();
+        let words: DictionaryArray<Int8Type> =
+            [Some("a \"b\""), None, Some("c"), Some("c")].into_iter().collect();
         let item = Arc::new(arrow_schema::Field::new_list_field(words.data_type().clone(), true));
         let lists = |words: DictionaryArray<Int8Type>, each: i32| {
             Arc::new(FixedSizeListArray::new(Arc::clone(&item), each, Arc::new(words), None)) as ArrayRef

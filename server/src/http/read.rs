@@ -396,8 +396,7 @@ impl Lines {
             .with_strict_mode(true)
             .with_batch_size(batch_rows(fields.len()));
         let decoder = builder.build_decoder().map_err(unread)?;
-        let (rest, waiting, depth, nested) =
-            (Vec::new(), Vec::new(), Depth::new(&fields), Nested::default());
+        let (rest, waiting, depth, nested) = (Vec::new(), Vec::new(), Depth::new(&fields), Nested::default());
         let (decoded, pending, before) = (0, 0, 0);
         Ok(Self { decoder, fields, rest, waiting, decoded, is_ended: false, pending, before, depth, nested })
     }

@@ -15,7 +15,7 @@ use datafusion::sql::{
     },
 };
 
-use super::exprs::bare;
+use super::{elements::VALUE, exprs::bare};
 
 /// Functions of one column.
 const SERIES: [&str; 2] = ["generate_series", "range"];
@@ -81,17 +81,17 @@ fn names(table: &mut TableFactor, name: &Ident) -> bool {
             let Some(function) = bare(function).filter(|name| SERIES.contains(&name.as_str())) else {
                 return false;
             };
-            (alias, Some(function))
+            (alias, function)
         }
         TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } if array_exprs.len() == 1 => {
-            (alias, None)
+            (alias, VALUE.to_owned())
         }
         _ => return false,
     };
-    // A series may have its own name for it already.
+    // A series may have its own name for it already, and so may the values of an array of JSON.
     let is_free = match alias.columns.as_slice() {
         [] => true,
-        [column] => own.is_some_and(|own| column.name == Ident::with_quote('"', own)),
+        [column] => column.name == Ident::with_quote('"', own),
         _ => false,
     };
     if !is_free || !is_called(alias, name) {

@@ -193,7 +193,8 @@ mod tests {
             Some("\u{7f}\u{e4}"),
         ]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(0), Some(7)]));
-        let floats: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, -f64::MIN_POSITIVE, 0.1, f64::MIN]));
+        let floats: ArrayRef =
+            Arc::new(Float64Array::from(vec![f64::NAN, -f64::MIN_POSITIVE, 0.1, f64::MIN]));
         for values in [texts, numbers, floats] {
             check(&lists(Arc::clone(&values), 2));
             check(&lists(Arc::clone(&values), 2).slice(1, 1));
