@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arrow_array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type,
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray,
+    builder::{ListBuilder, StringBuilder},
+    cast::AsArray as _,
+    types::Int64Type,
 };
 use arrow_flight::{
     FlightDescriptor, FlightInfo, Ticket,
@@ -319,6 +322,31 @@ async fn rows_are_ingested_whole_or_not_at_all() {
     let listed = rows(&mut flight, info).await.unwrap();
     let names: Vec<_> = listed[0].column(2).as_string::<i32>().iter().flatten().collect();
     assert_eq!(names, ["new", "t"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_ingested_as_json() {
+    let (mut flight, _) = start(1).await;
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    lists.append_value([Some("a"), None]);
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let batch = RecordBatch::try_from_iter_with_nullable([("l", lists, true)]).unwrap();
+    // Into a new table, and behind what is in it.
+    for rows_there in 1..=2 {
+        let ingest = CommandStatementIngest {
+            table: "lists".into(),
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: TableNotExistOption::Create.into(),
+                if_exists: TableExistsOption::Append.into(),
+            }),
+            ..CommandStatementIngest::default()
+        };
+        let batches = futures_util::stream::iter([Ok(batch.clone())]);
+        assert_eq!(flight.execute_ingest(ingest, batches).await.unwrap(), 1);
+        let sql = "SELECT count(*) FROM lists WHERE l = '[\"a\",null]'";
+        let info = flight.execute(sql.into(), None).await.unwrap();
+        assert_eq!(number(&rows(&mut flight, info).await.unwrap()), rows_there);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

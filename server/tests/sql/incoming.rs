@@ -1,9 +1,16 @@
 //! What comes in through the doors of statements: the same values are taken at each, and what is none is told with its place.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
+use arrow_array::{
+    ArrayRef, Int64Array, RecordBatch, StructArray,
+    builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder},
+};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field};
 use basalt_client::{Client, ErrorReason};
 use basalt_server::{Config, Listeners};
+use parquet::arrow::ArrowWriter;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -33,14 +40,16 @@ async fn start(root: &Path) -> (Client, SocketAddr) {
 }
 
 /// Sends rows to a table; the code and the body of the answer.
-async fn post(http: SocketAddr, table: &str, media_type: &str, body: &str) -> (u16, String) {
+async fn post(http: SocketAddr, table: &str, media_type: &str, body: impl AsRef<[u8]>) -> (u16, String) {
+    let body = body.as_ref();
     let mut stream = TcpStream::connect(http).await.unwrap();
     let head = format!(
         "POST /v1/tables/{table} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: {media_type}\r\n\
-         content-length: {}\r\n\r\n{body}",
+         content-length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let code = answer.split(' ').nth(1).unwrap_or_default().parse().unwrap();
@@ -273,6 +282,85 @@ async fn files_are_read_alike_at_each_door() {
     assert!(code == 400 && body.contains("row 2, column \\\"id\\\""), "{code} {body}");
     assert_eq!(number(&client, "SELECT count(*) FROM t").await, 6);
     assert_eq!(reason(client.sql("COPY t FROM 'nowhere.csv'").collect().await), ErrorReason::InvalidQuery);
+}
+
+/// Two rows: a list, a struct and a map each, and one that has none.
+fn nested() -> RecordBatch {
+    let mut tags = ListBuilder::new(StringBuilder::new());
+    tags.append_value([Some("x"), Some("y \"z\""), None]);
+    tags.append_null();
+    let n: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+    let fields = vec![Field::new("n", DataType::Int64, true)];
+    let whole = StructArray::new(fields.into(), vec![n], Some(vec![true, false].into()));
+    let mut counts = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+    counts.keys().append_value("k");
+    counts.values().append_value(1);
+    counts.append(true).unwrap();
+    counts.append(false).unwrap();
+    let columns: [(&str, ArrayRef); 4] = [
+        ("id", Arc::new(Int64Array::from(vec![1, 2]))),
+        ("tags", Arc::new(tags.finish())),
+        ("whole", Arc::new(whole)),
+        ("counts", Arc::new(counts.finish())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_values_are_the_same_json_at_every_door() {
+    let root = tempfile::tempdir().unwrap();
+    let (client, http) = start(root.path()).await;
+    let mut parquet = ArrowWriter::try_new(Vec::new(), nested().schema(), None).unwrap();
+    parquet.write(&nested()).unwrap();
+    let parquet = parquet.into_inner().unwrap();
+    std::fs::write(root.path().join("n.parquet"), &parquet).unwrap();
+    let mut arrow = StreamWriter::try_new(Vec::new(), &nested().schema()).unwrap();
+    arrow.write(&nested()).unwrap();
+    let arrow = arrow.into_inner().unwrap();
+    let lines = "{\"id\": 1, \"tags\": [\"x\", \"y \\\"z\\\"\", null], \"whole\": {\"n\": 7}, \"counts\": {\"k\": 1}}\n{\"id\": 2}\n";
+    let bodies = [
+        ("application/x-ndjson", lines.as_bytes()),
+        ("application/vnd.apache.parquet", parquet.as_slice()),
+        ("application/vnd.apache.arrow.stream", arrow.as_slice()),
+    ];
+    let values = "SELECT 1 AS id, ['x', 'y \"z\"', NULL] AS tags, {'n': 7} AS whole, MAP {'k': 1} AS counts";
+    let check = async |table: &str, rows: i64| {
+        let sql = format!(
+            "SELECT count(*) FROM {table} WHERE CASE id WHEN 1 THEN tags = '[\"x\",\"y \\\"z\\\"\",null]' AND whole = '{{\"n\":7}}' \
+             AND counts = '{{\"k\":1}}' ELSE coalesce(tags, whole, counts) IS NULL END"
+        );
+        assert_eq!(number(&client, &sql).await, rows, "{table}");
+        let all = format!("SELECT count(*) FROM {table}");
+        assert_eq!(number(&client, &all).await, rows, "{table}");
+    };
+    number(&client, "CREATE TABLE t (id BIGINT, tags TEXT, whole TEXT, counts TEXT)").await;
+    for (at, (media_type, body)) in bodies.into_iter().enumerate() {
+        let (code, said) = post(http, "t", media_type, body).await;
+        assert_eq!(code, 200, "{media_type}: {said}");
+        let (code, said) = post(http, &format!("new{at}?create=true"), media_type, body).await;
+        assert_eq!(code, 200, "{media_type}: {said}");
+        check(&format!("new{at}"), 2).await;
+    }
+    check("t", 6).await;
+    number(&client, "COPY t FROM 'n.parquet'").await;
+    number(&client, &format!("INSERT INTO t {values}")).await;
+    check("t", 9).await;
+    number(&client, &format!("CREATE TABLE made AS {values}")).await;
+    check("made", 1).await;
+    // A column of anything else takes none.
+    number(&client, "CREATE TABLE numbers (tags BIGINT)").await;
+    refused(
+        &client,
+        "INSERT INTO numbers SELECT [1]",
+        ErrorReason::TypeMismatch,
+        &["is not stored as int64"],
+    )
+    .await;
+    let (code, said) = post(http, "numbers", "application/x-ndjson", "{\"tags\": [1]}\n").await;
+    assert!(
+        code == 400 && said.contains("row 1, column \\\"tags\\\": \\\"[1]\\\" is no int64"),
+        "{code} {said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
