@@ -296,7 +296,11 @@ impl Decoder {
                     _ => Err(invalid("an empty body: the first line names the columns")),
                 }
             }
-            Kind::Csv(mut csv) => csv.end(&mut self.rows),
+            Kind::Csv(mut csv) => {
+                let ended = csv.end(&mut self.rows);
+                self.kind = Kind::Csv(csv);
+                ended
+            }
             Kind::Arrow(messages) => messages.end(),
             Kind::ParquetFooter(footer) => {
                 let file = footer.decode()?;

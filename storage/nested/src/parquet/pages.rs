@@ -45,7 +45,7 @@ pub(super) struct Chunk {
 }
 
 /// What the headers of a column's pages say.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     /// Bytes of the largest page and of the first, which may be a dictionary that is kept.
     pub(super) bytes: usize,
