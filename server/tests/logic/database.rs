@@ -141,6 +141,10 @@ impl Database {
                 };
                 self.kept(&name, done).await
             }
+            // Whether a view reads it is asked.
+            Statement::Drop { cascade, restrict, .. } if self.by_sql_alone && (cascade || restrict) => {
+                self.query(&text).await.map(drop)
+            }
             Statement::Drop { object_type: ObjectType::Table | ObjectType::View, names, .. } => {
                 for name in &names {
                     let name = name_of(name)?;
