@@ -144,15 +144,17 @@ impl Guess {
         }
         self.seen = true;
         let Self { bool, number, said, date, timestamp, time, values, .. } = *self;
-        // A string is no number, whatever it says.
-        if matches!(kind, Kind::Text) {
-            (self.bool, self.number) = (false, false);
-        }
         if !self.has_type() {
             return None;
         }
         self.values += 1;
-        self.narrow(cell, rules);
+        // A string is no number, whatever it says.
+        if matches!(kind, Kind::Text) {
+            (self.bool, self.number) = (false, false);
+        }
+        if self.has_type() {
+            self.narrow(cell, rules);
+        }
         if self.has_type() || values < MANY {
             return None;
         }
