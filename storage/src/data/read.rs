@@ -229,7 +229,7 @@ impl DataReader {
                     .rows
                     .checked_sub(batch.num_rows())
                     .ok_or_else(|| self.corrupt("it has more rows"))?;
-                return self.to_table(&batch, first).await.map(Some);
+                return self.of_table(&batch, first).await.map(Some);
             }
         }
         Ok(None)
@@ -266,7 +266,7 @@ impl DataReader {
     }
 
     /// A batch of the file as one of the table; `first` is its first row in the fragment.
-    async fn to_table(&mut self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
+    async fn of_table(&mut self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let mut columns = self.decoded(batch)?;
         if self.fragment.file.deletion_vector.is_some()

@@ -118,7 +118,7 @@ pub(super) fn columns(
                 places.extend(new);
             }
             seen += 1;
-            if seen % ROWS_A_REPORT == 0 {
+            if seen.is_multiple_of(ROWS_A_REPORT) {
                 progress(bytes_before + rows.bytes_read().min(file.bytes))?;
             }
         }
