@@ -15,10 +15,7 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, Case, Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder,
-        Operator, SortExpr, Subquery, TryCast, cast,
-        expr::InList,
-        expr_rewriter::NamePreserver,
-        lit,
+        Operator, SortExpr, Subquery, TryCast, cast, expr::InList, expr_rewriter::NamePreserver, lit,
     },
     optimizer::AnalyzerRule,
 };
