@@ -206,7 +206,7 @@ def test_mistakes_of_python_are_told() -> None:
         _ = (col("a") > 1) and (col("b") > 1)
     with pytest.raises(TypeError, match="brackets"):
         _ = (col("a") > 1) & col("b")
-    with pytest.raises(TypeError, match="client.sql"):
+    with pytest.raises(TypeError, match=r"client\.sql"):
         all_of("country = 'DE'")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         hash(col("a"))
