@@ -229,8 +229,13 @@ async fn run_in(
         postgres.close().await;
     }
     reloading.abort();
+    // Behind all doors: who still writes is told that the server stops.
+    tables.end_background().await;
     tables.close().await;
     traces.close(&*environment).await;
+    if served.is_ok() {
+        tracing::info!("stopped");
+    }
     served
 }
 

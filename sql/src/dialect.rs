@@ -541,6 +541,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
         self.is_stored = matches!(statement, ast::Statement::Insert(_));
+        selects::name_view(statement);
         let done = assignments::apart(statement);
         self.done(done)
     }

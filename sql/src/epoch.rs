@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_schema::{DataType, TimeUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    arrow::compute::cast,
+    arrow::compute::{CastOptions, cast, cast_with_options},
     common::{DFSchema, Result},
     logical_expr::{
         ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -149,6 +149,12 @@ fn nanos(of: &ArrayRef) -> Result<Vec<Option<i128>>> {
             };
             let spans = cast(of, &DataType::Int64)?;
             spans.as_primitive::<Int64Type>().iter().map(|of| of.map(|of| i128::from(of) * each)).collect()
+        }
+        // What is no timestamp is an error.
+        text if text.is_string() => {
+            let options = CastOptions { safe: false, ..CastOptions::default() };
+            let read = cast_with_options(of, &DataType::Timestamp(TimeUnit::Microsecond, None), &options)?;
+            moments(&read)?.iter().map(|of| of.map(|of| i128::from(of) * 1000)).collect()
         }
         _ => moments(of)?.iter().map(|of| of.map(|of| i128::from(of) * 1000)).collect(),
     })

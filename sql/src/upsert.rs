@@ -213,6 +213,12 @@ fn has_no_null(source: &ast::Query, at: usize) -> bool {
 fn is_constant(value: &Expr) -> bool {
     match value {
         Expr::Value(value) => !matches!(value.value, Value::Null | Value::Placeholder(_)),
+        Expr::TypedString(_) => true,
+        Expr::BinaryOp {
+            left,
+            op: ast::BinaryOperator::Plus | ast::BinaryOperator::Minus | ast::BinaryOperator::Multiply,
+            right,
+        } => is_constant(left) && is_constant(right),
         Expr::Nested(value)
         | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: value }
         | Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: value, .. } => is_constant(value),
@@ -235,7 +241,11 @@ fn keep_order(query: &mut ast::Query) -> Result<()> {
     if query.order_by.is_some() && query.limit_clause.is_none() && query.fetch.is_none() {
         query.limit_clause = template(&format!("SELECT 1 LIMIT {}", i64::MAX))?.limit_clause;
     }
-    Ok(())
+    match &mut *query.body {
+        // It stands in parentheses.
+        SetExpr::Query(inner) => keep_order(inner),
+        _ => Ok(()),
+    }
 }
 
 /// Puts a query in the place of the innermost one of the template.

@@ -15,6 +15,9 @@ use super::{
 };
 use crate::error::Error;
 
+/// How long one try takes at most, however little is left of the time to wait.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// Arguments of `health`.
 #[derive(Args, Clone, Debug)]
 pub struct HealthArgs {
@@ -27,9 +30,12 @@ pub(crate) async fn run(args: &HealthArgs, connect: &ConnectArgs) -> Result<(), 
     let (began, mut shown) = (Instant::now(), Shown::default());
     let may_wait = || args.wait.is_some_and(|most| began.elapsed() + PAUSE < most);
     loop {
-        match check(connect).await {
+        // Default: it is not waited for.
+        let left = args.wait.map_or(connect.timeout, |most| most.saturating_sub(began.elapsed()).max(LEAST));
+        let connect = ConnectArgs { timeout: connect.timeout.min(left), ..connect.clone() };
+        match check(&connect).await {
             Err(CliError::NotReady(why)) if may_wait() => shown.tell(&why),
-            Err(CliError::Client(Error::Connection { .. })) if may_wait() => {}
+            Err(CliError::Client(Error::Connection { .. } | Error::Deadline)) if may_wait() => {}
             outcome => {
                 drop(shown);
                 return print(&outcome?);

@@ -23,6 +23,8 @@ pub(super) async fn wait(client: &Client, most: Duration) -> Result<(), CliError
     loop {
         let error = match ask(client).await {
             Err(Error::Server(error)) if error.reason == ErrorReason::Starting => error,
+            // The time is over.
+            Err(error @ Error::Deadline) => return Err(CliError::Client(error)),
             // Whatever else there is, the command hears it.
             _ => return Ok(()),
         };

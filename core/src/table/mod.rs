@@ -435,7 +435,7 @@ pub fn not_there(table: &str, version: u64, oldest: u64, newest: u64) -> String 
         false => format!("versions {oldest} to {newest} can be read"),
     };
     match version > newest {
-        true => format!("there is no version {version} of table {table:?} yet; {are}"),
+        true => format!("there is no version {version} of table {table:?} yet; the newest is {newest}"),
         false => format!("version {version} of table {table:?} cannot be read any longer; {are}"),
     }
 }
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_version_that_is_not_there_is_told_by_those_that_are() {
-        let yet = "there is no version 7 of table \"t\" yet; versions 1 to 2 can be read";
+        let yet = "there is no version 7 of table \"t\" yet; the newest is 2";
         assert_eq!(not_there("t", 7, 1, 2), yet);
         let gone = "version 1 of table \"t\" cannot be read any longer; version 3 can be read";
         assert_eq!(not_there("t", 1, 3, 3), gone);

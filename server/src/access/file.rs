@@ -1,6 +1,9 @@
 //! The file of keys, as its owner lists what it has and takes a key out of it.
 
-use std::{io::Write as _, path::Path};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
 
 use basalt_core::similar;
 
@@ -104,9 +107,27 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), Error> {
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
     if let Ok(there) = std::fs::metadata(path) {
+        keep_owner(file.as_file(), &there)?;
         file.as_file().set_permissions(there.permissions())?;
     }
     file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Gives a file the owner of the one whose place it takes: root may change what another user's server reads.
+#[cfg(unix)]
+fn keep_owner(file: &std::fs::File, there: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+
+    let own = file.metadata()?;
+    match (own.uid(), own.gid()) == (there.uid(), there.gid()) {
+        true => Ok(()),
+        false => fchown(file, Some(there.uid()), Some(there.gid())),
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &std::fs::File, _: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 

@@ -175,7 +175,11 @@ impl Stored {
         answer.await.map_err(|_| self.gone())?
     }
 
+    /// Why nobody commits to it any more.
     pub(super) fn gone(&self) -> RequestError {
+        if self.shared.background.is_over() {
+            return RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down");
+        }
         let message = format!("there is no table {:?} any longer", self.table.name());
         RequestError::new(ErrorReason::TableNotFound, message).at("table")
     }

@@ -42,6 +42,10 @@ impl Background {
         self.tasks.spawn(task(self.over.clone()));
     }
 
+    pub(super) fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
     /// Ends all, and those that are begun from now on.
     pub(super) async fn end(&self) {
         self.over.cancel();

@@ -169,8 +169,6 @@ pub(crate) async fn serve(
         connections.shutdown().await;
     }
     background.shutdown().await;
-    state.tables.end_background().await;
-    tracing::info!("stopped");
     Ok(())
 }
 

@@ -308,6 +308,15 @@ pub(super) fn name_by_text(body: &mut SetExpr) {
     }
 }
 
+/// Names the columns of a view so, where it does not name them: what they are rewritten to has other texts.
+pub(super) fn name_view(statement: &mut Statement) {
+    if let Statement::CreateView(view) = statement
+        && view.columns.is_empty()
+    {
+        name_by_text(&mut view.query.body);
+    }
+}
+
 /// Gives columns of one list names of their own where they would have the same.
 pub(crate) fn name_apart(statement: &mut Statement) {
     let Some(statement) = inner(statement) else { return };

@@ -244,6 +244,24 @@ async fn what_a_crash_leaves_behind_harms_nobody() {
     assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [1]);
 }
 
+/// As on a disk that is full: what is removed makes room.
+#[tokio::test]
+async fn what_cannot_be_written_to_is_vacuumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, state) = table(&store).await;
+    let data = folder.path().join("tables/t");
+    let state = append(&log, &state, [1]).await.state;
+    log.write_data(&schema(), vec![batch([2])]).await.unwrap();
+    grow_old(&data, DAY + DAY);
+    // In the place of the folder into which a vacuum writes.
+    fs::write(data.join("_basalt_pins"), b"").unwrap();
+    let before = files(&data).len();
+    assert_eq!(log.vacuum(&state).await.unwrap().files, 1);
+    assert_eq!(files(&data).len(), before - 1);
+    assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [1]);
+}
+
 /// A machine whose clock is ahead by so much.
 #[derive(Debug)]
 struct Ahead(Duration);

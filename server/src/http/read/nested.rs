@@ -19,6 +19,8 @@ pub(super) struct Nested {
     is_escaped: bool,
     /// The last byte outside of texts, but for spaces.
     last: u8,
+    /// Spaces have come behind it.
+    was_space: bool,
     /// A list or an object is open that is a value of a row.
     in_value: bool,
     /// What has come of it.
@@ -46,8 +48,15 @@ impl Nested {
                 }
                 continue;
             }
+            if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                self.was_space = true;
+                continue;
+            }
+            // Two numbers or words are not one, which they would be without the spaces between them.
+            if std::mem::take(&mut self.was_space) && self.in_value && is_bare(self.last) && is_bare(byte) {
+                self.value.push(b' ');
+            }
             match byte {
-                b' ' | b'\t' | b'\n' | b'\r' => continue,
                 b'"' => self.in_text = true,
                 b'[' | b'{' => {
                     if self.open == 0 {
@@ -94,6 +103,11 @@ impl Nested {
     }
 }
 
+/// Whether a byte is one of a number or of a word.
+fn is_bare(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,8 +143,21 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_none() {
-        for json in ["{\"a\": [1}}", "{\"a\": [1,]}", "{\"a\": {1: 2}}", "{\"a\": [\"\n\"]}"] {
-            assert!(texts(json, json.len()).is_err(), "{json}");
+        for json in [
+            "{\"a\": [1}}",
+            "{\"a\": [1,]}",
+            "{\"a\": {1: 2}}",
+            "{\"a\": [\"\n\"]}",
+            "{\"a\": [1 2]}",
+            "{\"a\": [tr ue]}",
+            "{\"a\": [- 1]}",
+            "{\"a\": {\"k\": 1\n2}}",
+        ] {
+            let read = |piece: usize| {
+                let mut nested = Nested::default();
+                json.as_bytes().chunks(piece).try_for_each(|piece| nested.take_in(piece).map(drop))
+            };
+            assert!((1..=json.len()).all(|piece| read(piece).is_err()), "{json}");
         }
     }
 
