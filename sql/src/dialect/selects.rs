@@ -309,8 +309,8 @@ pub(super) fn name_by_text(body: &mut SetExpr) {
 }
 
 /// Names the columns of a view so, where it does not name them: what they are rewritten to has other texts.
-pub(super) fn name_view(statement: &mut Statement) {
-    if let Statement::CreateView(view) = statement
+pub(super) fn name_view(statement: &mut ast::Statement) {
+    if let ast::Statement::CreateView(view) = statement
         && view.columns.is_empty()
     {
         name_by_text(&mut view.query.body);
