@@ -77,7 +77,8 @@ impl ExprPlanner for Planner {
         let is_times = |interval: &DataType, times: &DataType| {
             op == ArithmeticOpName::Multiply
                 && matches!(interval, DataType::Interval(_))
-                && (times.is_integer() || times.is_null())
+                // Drivers send whole numbers as decimals.
+                && (times.is_integer() || times.is_null() || matches!(times, DataType::Decimal128(..=18, 0)))
         };
         if is_times(&left, &right) {
             return Ok(PlannerResult::Planned(functions::interval_times(expr.left, expr.right)));
