@@ -55,19 +55,7 @@ pub(crate) fn of_text(text: &str) -> Option<ScalarValue> {
 /// Digits and places of the decimal that a text such as `-1.50` or `1e-3` writes: all of its places, as far as 38 digits go.
 /// `None`: it is no number.
 pub(crate) fn digits_of_text(text: &str) -> Option<(u8, u8)> {
-    let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
-    // Default: it has no sign.
-    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, whole(exponent)?),
-        None => (text, 0),
-    };
-    // Default: there is no point.
-    let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let (before, behind) = (digits(before)?, digits(behind)?);
-    if before.is_empty() && behind.is_empty() {
-        return None;
-    }
+    let Written { before, behind, exponent, .. } = Written::new(text)?;
     let most = i64::from(DECIMAL128_MAX_PRECISION);
     let before = i64::try_from(before.trim_start_matches('0').len()).ok()?;
     let whole = before.saturating_add(exponent).clamp(0, most);
@@ -75,23 +63,39 @@ pub(crate) fn digits_of_text(text: &str) -> Option<(u8, u8)> {
     Some((u8::try_from((whole + places).max(1)).ok()?, u8::try_from(places).ok()?))
 }
 
+/// A text such as `-1.5`, ` +1e3 ` or `1_000.25`, taken apart.
+struct Written {
+    negative: bool,
+    /// The digits before the point, and those behind it.
+    before: String,
+    behind: String,
+    exponent: i64,
+}
+
+impl Written {
+    /// `None`: it is no number.
+    fn new(text: &str) -> Option<Self> {
+        let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
+        let (negative, text) = match text.strip_prefix(['-', '+']) {
+            Some(rest) => (text.starts_with('-'), rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, whole(exponent)?),
+            None => (text, 0),
+        };
+        // Default: there is no point.
+        let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let (before, behind) = (digits(before)?, digits(behind)?);
+        let is_number = !before.is_empty() || !behind.is_empty();
+        is_number.then_some(Self { negative, before, behind, exponent })
+    }
+}
+
 /// The unscaled value of a text such as `-1.5`, ` +1e3 ` or `1_000.25`, rounded to so many places, half of one away from
 /// zero; `None`: it is no number, or has more digits than fit.
 pub(crate) fn read(text: &str, precision: u8, scale: i8) -> Option<i128> {
-    let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
-    let (negative, text) = match text.strip_prefix(['-', '+']) {
-        Some(rest) => (text.starts_with('-'), rest),
-        None => (false, text),
-    };
-    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, whole(exponent)?),
-        None => (text, 0),
-    };
-    let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let (before, behind) = (digits(before)?, digits(behind)?);
-    if before.is_empty() && behind.is_empty() {
-        return None;
-    }
+    let Written { negative, before, behind, exponent } = Written::new(text)?;
     let all = format!("{before}{behind}");
     let all = all.trim_start_matches('0');
     // How many of the digits stand before the point of the unscaled value.

@@ -14,8 +14,8 @@ use datafusion::{
     arrow::compute::{CastOptions, cast, cast_with_options},
     common::{DFSchema, Result},
     logical_expr::{
-        ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-        Volatility, expr::ScalarFunction,
+        ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        expr::ScalarFunction,
     },
 };
 
@@ -23,6 +23,7 @@ use crate::{
     error::Error,
     functions::{INTERVAL, moments, of_arrays},
     interval,
+    meaning::is_interval,
 };
 
 const SECOND: i128 = 1_000_000_000;
@@ -70,9 +71,8 @@ pub(crate) fn is_of_interval(call: &ScalarFunction, schema: &DFSchema) -> bool {
         }
         _ => false,
     };
-    let is_interval = |of: &Expr| of.get_type(schema).is_ok_and(|of| matches!(of, DataType::Interval(_)));
     call.func.name() == "date_part"
-        && matches!(call.args.as_slice(), [part, of] if is_epoch(part) && is_interval(of))
+        && matches!(call.args.as_slice(), [part, of] if is_epoch(part) && is_interval(of, schema))
 }
 
 /// What such a call becomes.

@@ -1,7 +1,7 @@
 //! `json_array_elements` and its kin among tables, as PostgreSQL has them: UNNEST of the values of an array.
 
 use datafusion::sql::sqlparser::ast::{
-    FunctionArg, FunctionArgExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    Expr, FunctionArg, FunctionArgExpr, TableAlias, TableAliasColumnDef, TableFactor,
 };
 
 use super::exprs::{bare, parsed};
@@ -42,12 +42,15 @@ pub(super) fn as_unnest(factor: &mut TableFactor) -> Result<()> {
     if alias.columns.is_empty() {
         alias.columns.push(TableAliasColumnDef { name: quoted(VALUE), data_type: None });
     }
-    *factor = TableFactor::UNNEST {
-        alias: Some(alias),
-        array_exprs: vec![list],
-        with_offset: false,
-        with_offset_alias: None,
-        with_ordinality,
-    };
+    *factor = unnest(vec![list], Some(alias), with_ordinality);
     Ok(())
+}
+
+/// UNNEST of lists, in FROM.
+pub(super) fn unnest(
+    array_exprs: Vec<Expr>,
+    alias: Option<TableAlias>,
+    with_ordinality: bool,
+) -> TableFactor {
+    TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_offset_alias: None, with_ordinality }
 }

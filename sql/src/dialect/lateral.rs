@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArg, FunctionArgExpr, Statement, TableFactor, VisitMut as _, VisitorMut,
 };
 
-use super::exprs::bare;
+use super::{elements::unnest, exprs::bare};
 
 /// Leaves the word out.
 pub(super) fn as_unnest(statement: &mut Statement) {
@@ -27,14 +27,7 @@ impl VisitorMut for Lateral {
                 _ => None,
             });
             if let Some(array_exprs) = values.collect::<Option<Vec<_>>>() {
-                let (alias, with_ordinality) = (alias.take(), *with_ordinality);
-                *factor = TableFactor::UNNEST {
-                    alias,
-                    array_exprs,
-                    with_offset: false,
-                    with_offset_alias: None,
-                    with_ordinality,
-                };
+                *factor = unnest(array_exprs, alias.take(), *with_ordinality);
             }
         }
         ControlFlow::Continue(())
