@@ -73,8 +73,7 @@ impl Issued {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read?,
         };
-        // Default: no mark of the order of bytes, which some editors set, and which stands at a beginning alone.
-        let before = before.strip_prefix('\u{feff}').unwrap_or(&before);
+        let before = super::keys::unmarked(&before);
         let wrong = |error| Error::Config(format!("{}: {error}", path.display()));
         let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
         let mut text = format!("{before}{end}{}", self.entry);

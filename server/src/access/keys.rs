@@ -244,6 +244,12 @@ pub(super) fn check(text: &str) -> Result<bool, String> {
     parse(text).map(|parsed| parsed.secret.is_some())
 }
 
+/// A text without the mark of the order of bytes, which some editors set, and which stands at a beginning alone.
+pub(super) fn unmarked(text: &str) -> &str {
+    // Default: it has none.
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The keys of a text, without what they are known by.
 pub(super) fn known(text: &str) -> Result<Vec<KnownKey>, String> {
     let known = |key: &Arc<Key>| KnownKey {
@@ -252,9 +258,7 @@ pub(super) fn known(text: &str) -> Result<Vec<KnownKey>, String> {
         tables: key.grant.tables.iter().map(ToString::to_string).collect(),
         allowance: key.quota.allowance(),
     };
-    // Default: no mark of the order of bytes, which stands at a beginning alone.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    parse(text).map(|parsed| parsed.keys.iter().map(known).collect())
+    parse(unmarked(text)).map(|parsed| parsed.keys.iter().map(known).collect())
 }
 
 /// Names stand in log lines and are users of PostgreSQL's clients.

@@ -304,21 +304,13 @@ impl Session {
                 let portal = self.portals.get(cursor).ok_or_else(|| no_cursor(cursor))?;
                 let mut columns = portal.columns().to_vec();
                 for (at, column) in columns.iter_mut().enumerate() {
-                    // Default: text.
-                    column.format = formats.get(at).or(formats.first()).copied().unwrap_or(0);
+                    column.format = rows::format_of(formats, at);
                 }
                 return self.wire.put(&rows::description(&columns));
             }
             _ => return self.wire.put(&NoData::new()),
         };
-        let columns = names.iter().enumerate().map(|(at, name)| Column {
-            name: (*name).to_owned(),
-            data_type: DataType::Utf8,
-            // Default: text.
-            format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
-            is_cast: false,
-        });
-        self.wire.put(&rows::description(&columns.collect::<Vec<_>>()))
+        self.wire.put(&rows::description(&rows::texts(&names, formats)))
     }
 
     async fn bind(&mut self, bind: Bind) -> std::result::Result<(), End> {
@@ -392,11 +384,7 @@ impl Session {
         }
         let literal = |(at, value): (usize, Option<bytes::Bytes>)| match value {
             None => Ok(Literal::Null),
-            Some(bytes) => {
-                // Default: text.
-                let format = formats.get(at).or(formats.first()).copied().unwrap_or(0);
-                prepared.value(at, format, &bytes)
-            }
+            Some(bytes) => prepared.value(at, rows::format_of(formats, at), &bytes),
         };
         Ok(parameters.into_iter().enumerate().map(literal).collect::<Result<Vec<_>>>()?)
     }

@@ -491,14 +491,7 @@ impl Session {
         describes: bool,
     ) -> Result<()> {
         if describes {
-            let columns = names.iter().enumerate().map(|(at, name)| Column {
-                name: (*name).to_owned(),
-                data_type: DataType::Utf8,
-                // Default: text.
-                format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
-                is_cast: false,
-            });
-            self.wire.put(&rows::description(&columns.collect::<Vec<_>>()))?;
+            self.wire.put(&rows::description(&rows::texts(names, formats)))?;
         }
         for row in texts {
             let mut data = bytes::BytesMut::new();

@@ -41,7 +41,24 @@ impl Column {
     }
 }
 
-/// Columns in the formats that a client has asked for: none is text, one is for all.
+/// The format of what has a place in a list of them: none is text, one is for all.
+pub(super) fn format_of(formats: &[i16], at: usize) -> i16 {
+    // Default: text.
+    formats.get(at).or(formats.first()).copied().unwrap_or(0)
+}
+
+/// Columns of texts, in the formats that a client has asked for.
+pub(super) fn texts(names: &[&str], formats: &[i16]) -> Vec<Column> {
+    let column = |(at, name): (usize, &&str)| Column {
+        name: (*name).to_owned(),
+        data_type: DataType::Utf8,
+        format: format_of(formats, at),
+        is_cast: false,
+    };
+    names.iter().enumerate().map(column).collect()
+}
+
+/// Columns in the formats that a client has asked for.
 pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> Result<Vec<Column>> {
     let fields = schema.fields();
     if formats.len() > 1 && formats.len() != fields.len() {
@@ -51,8 +68,7 @@ pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> 
     let column = |(at, field): (usize, &basalt_core::schema::Field)| Column {
         name: field.name.clone(),
         data_type: field.to_arrow_type(),
-        // Default: text.
-        format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
+        format: format_of(formats, at),
         is_cast: false,
     };
     Ok(fields.iter().enumerate().map(column).collect())

@@ -214,6 +214,17 @@ fn quotes_that_begin_no_value_are_text() {
     }
 }
 
+/// There are so many rows, few of which are made at once.
+fn check_few_at_once(mut decoder: Decoder, rows: usize) {
+    let mut taken = 0;
+    while let Some(batch) = decoder.next().unwrap() {
+        assert!(batch.num_rows() <= limits::HTTP_BATCH_ROWS && decoder.rows.len() <= 2);
+        taken += batch.num_rows();
+    }
+    assert_eq!((taken, decoder.held()), (rows, 0));
+    assert!(decoder.next().unwrap().is_none());
+}
+
 #[test]
 fn lines_are_decoded_as_their_rows_are_asked_for() {
     let body = "{\"t\":\"\"}\n".repeat(100_000);
@@ -222,13 +233,7 @@ fn lines_are_decoded_as_their_rows_are_asked_for() {
     assert_eq!((decoder.rows.len(), decoder.held()), (1, body.len() as u64));
     decoder.finish().unwrap();
     assert_eq!(decoder.rows.len(), 2);
-    let mut rows = 0;
-    while let Some(batch) = decoder.next().unwrap() {
-        assert!(batch.num_rows() <= limits::HTTP_BATCH_ROWS && decoder.rows.len() <= 2);
-        rows += batch.num_rows();
-    }
-    assert_eq!((rows, decoder.held()), (100_000, 0));
-    assert!(decoder.next().unwrap().is_none());
+    check_few_at_once(decoder, 100_000);
 }
 
 #[test]
@@ -239,13 +244,7 @@ fn records_are_read_as_their_rows_are_asked_for() {
     assert_eq!((decoder.rows.len(), decoder.held()), (1, 200_000));
     decoder.finish().unwrap();
     assert_eq!(decoder.rows.len(), 2);
-    let mut rows = 0;
-    while let Some(batch) = decoder.next().unwrap() {
-        assert!(batch.num_rows() <= limits::HTTP_BATCH_ROWS && decoder.rows.len() <= 2);
-        rows += batch.num_rows();
-    }
-    assert_eq!((rows, decoder.held()), (100_000, 0));
-    assert!(decoder.next().unwrap().is_none());
+    check_few_at_once(decoder, 100_000);
 }
 
 #[test]
