@@ -128,6 +128,13 @@ impl Dialect for Syntax {
         !self.nests_joins
     }
 
+    /// ON is a name for what stands before it, but not where an INSERT goes on with ON CONFLICT behind a query without FROM.
+    fn is_select_item_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser<'_>) -> bool {
+        let is_conflict =
+            *kw == Keyword::ON && keyword(&parser.peek_token_ref().token) == Keyword::CONFLICT;
+        explicit || (!is_conflict && self.is_column_alias(kw, parser))
+    }
+
     fn supports_insert_table_alias(&self) -> bool {
         self.names_targets
     }
