@@ -1,12 +1,16 @@
 //! How long ago 1970 was, and how long an interval is: `epoch_ms` and `epoch_us` in whole numbers, for as floats some are one less
-//! than they are, and `epoch` of an interval, whose years are of 365.25 days as in DuckDB and PostgreSQL.
+//! than they are, and `epoch` of an interval, whose years are of 365.25 days as in DuckDB and PostgreSQL. Whole units of an interval
+//! have years of 12 months of 30 days, as in DuckDB. `century` and `millennium` are of a moment, or how many an interval has.
 
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Float64Array, Int64Array,
+    ArrayRef, Float64Array, Int64Array, PrimitiveArray,
     cast::AsArray as _,
-    types::{Int64Type, IntervalMonthDayNanoType, Time64NanosecondType},
+    types::{
+        Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64NanosecondType,
+        TimestampMicrosecondType,
+    },
 };
 use arrow_schema::{DataType, TimeUnit};
 use basalt_core::error::ErrorKind;
@@ -20,6 +24,7 @@ use datafusion::{
 };
 
 use crate::{
+    calendar::Moment,
     error::Error,
     functions::{INTERVAL, moments, of_arrays},
     interval,
@@ -34,6 +39,8 @@ enum Kind {
     Units(i128),
     /// Seconds of an interval, with their fraction.
     Seconds,
+    /// Which one of so many years it is, or how many of them an interval has.
+    Years(i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,9 +56,14 @@ fn function(name: &'static str, kind: Kind) -> ScalarUDF {
 
 /// What a session has of them.
 pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
-    [("epoch_ms", 1_000_000), ("epoch_us", 1000)]
-        .into_iter()
-        .map(|(name, nanos)| function(name, Kind::Units(nanos)))
+    [
+        ("epoch_ms", Kind::Units(1_000_000)),
+        ("epoch_us", Kind::Units(1000)),
+        ("century", Kind::Years(100)),
+        ("millennium", Kind::Years(1000)),
+    ]
+    .into_iter()
+    .map(|(name, kind)| function(name, kind))
 }
 
 /// What a task may have beside them.
@@ -107,8 +119,13 @@ impl ScalarUDFImpl for Epoch {
         match (types, self.kind) {
             ([of], Kind::Units(_)) if takes(of) => Ok(DataType::Int64),
             ([DataType::Interval(_)], Kind::Seconds) => Ok(DataType::Float64),
+            ([of], Kind::Years(_)) if takes(of) && !is_time(of) => Ok(DataType::Int64),
             _ => {
-                let message = format!("{} takes a date, a timestamp, a time or an interval", self.name);
+                let takes = match self.kind {
+                    Kind::Years(_) => "a date, a timestamp or an interval",
+                    _ => "a date, a timestamp, a time or an interval",
+                };
+                let message = format!("{} takes {takes}", self.name);
                 Err(Error::new(ErrorKind::TypeMismatch, message).into())
             }
         }
@@ -119,22 +136,27 @@ impl ScalarUDFImpl for Epoch {
             let [of] = arrays else {
                 return Err(Error::Internal(format!("{} takes one argument", self.name)).into());
             };
-            let nanos = nanos(of)?;
             match self.kind {
-                Kind::Units(each) => units(&nanos, each),
-                Kind::Seconds => Ok(floats(&nanos)),
+                Kind::Units(each) => units(&nanos(of, interval::order)?, each),
+                Kind::Seconds => Ok(floats(&nanos(of, interval::length)?)),
+                Kind::Years(each) => years(of, each),
             }
         })
     }
 }
 
-/// Nanoseconds since 1970, since midnight, or of an interval.
-fn nanos(of: &ArrayRef) -> Result<Vec<Option<i128>>> {
+/// Whether values of the type have no date.
+fn is_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_))
+}
+
+/// Nanoseconds since 1970, since midnight, or of an interval as it is measured.
+fn nanos(of: &ArrayRef, length: fn(IntervalMonthDayNano) -> i128) -> Result<Vec<Option<i128>>> {
     Ok(match of.data_type() {
         DataType::Interval(_) => {
             let intervals = cast(of, &INTERVAL)?;
             let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-            intervals.iter().map(|of| of.map(interval::length)).collect()
+            intervals.iter().map(|of| of.map(length)).collect()
         }
         DataType::Time32(_) | DataType::Time64(_) => {
             let times = cast(of, &DataType::Time64(TimeUnit::Nanosecond))?;
@@ -150,14 +172,37 @@ fn nanos(of: &ArrayRef) -> Result<Vec<Option<i128>>> {
             let spans = cast(of, &DataType::Int64)?;
             spans.as_primitive::<Int64Type>().iter().map(|of| of.map(|of| i128::from(of) * each)).collect()
         }
-        // What is no timestamp is an error.
-        text if text.is_string() => {
-            let options = CastOptions { safe: false, ..CastOptions::default() };
-            let read = cast_with_options(of, &DataType::Timestamp(TimeUnit::Microsecond, None), &options)?;
-            moments(&read)?.iter().map(|of| of.map(|of| i128::from(of) * 1000)).collect()
-        }
-        _ => moments(of)?.iter().map(|of| of.map(|of| i128::from(of) * 1000)).collect(),
+        _ => instants(of)?.iter().map(|of| of.map(|of| i128::from(of) * 1000)).collect(),
     })
+}
+
+/// Microseconds since 1970.
+fn instants(of: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+    if !of.data_type().is_string() {
+        return moments(of);
+    }
+    // What is no timestamp is an error.
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    moments(&cast_with_options(of, &DataType::Timestamp(TimeUnit::Microsecond, None), &options)?)
+}
+
+/// Which one of so many years it is, the first of which begins with the year 1; of an interval, how many whole ones it has.
+fn years(of: &ArrayRef, each: i64) -> Result<ArrayRef> {
+    let numbers: Int64Array = match of.data_type() {
+        DataType::Interval(_) => {
+            let intervals = cast(of, &INTERVAL)?;
+            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+            intervals.iter().map(|of| of.map(|of| i64::from(of.months) / (12 * each))).collect()
+        }
+        _ => {
+            let number = |micros: i64| {
+                let year = Moment(micros).month().div_euclid(12);
+                (year + each - 1).div_euclid(each)
+            };
+            instants(of)?.iter().map(|of| of.map(number)).collect()
+        }
+    };
+    Ok(Arc::new(numbers))
 }
 
 /// Whole units, without what is less than one.

@@ -75,7 +75,7 @@ const MAP_EXTRACT: &str =
 const MAKE_TIMESTAMP: &str = "make_date($1, $2, $3) + make_time($4, $5, CAST(floor($6) AS INTEGER)) + INTERVAL '1 microsecond' * CAST(round((CAST($6 AS DOUBLE) - floor(CAST($6 AS DOUBLE))) * 1000000) AS BIGINT)";
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 80] = [
+const TEMPLATES: [(&str, usize, &str); 78] = [
     ("element_at", 2, MAP_EXTRACT),
     ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
@@ -103,7 +103,6 @@ const TEMPLATES: [(&str, usize, &str); 80] = [
     ("argmin", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("max_by", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
-    ("century", 1, "CAST(ceil(date_part('year', $1) / 100) AS BIGINT)"),
     ("count_if", 1, "count(*) FILTER (WHERE $1)"),
     ("countif", 1, "count(*) FILTER (WHERE $1)"),
     ("date", 1, "CAST($1 AS DATE)"),
@@ -131,7 +130,6 @@ const TEMPLATES: [(&str, usize, &str); 80] = [
     ("jsonb_array_elements_text", 1, ELEMENT_TEXTS),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month -1 day' AS DATE)"),
     ("make_timestamp", 6, MAKE_TIMESTAMP),
-    ("millennium", 1, "CAST(ceil(date_part('year', $1) / 1000) AS BIGINT)"),
     ("minute", 1, "date_part('minute', $1)"),
     ("mod", 2, "$1 % $2"),
     ("month", 1, "date_part('month', $1)"),

@@ -37,8 +37,12 @@ pub(super) fn part(name: &str, of: &Expr, doubled: &mut usize) -> Result<Option<
     if !["decade", "century", "millennium", "yearweek"].contains(&name.as_str()) {
         return Ok(None);
     }
-    let Some(Meant::Template(template)) = names::meant(&name, 1) else { return Ok(None) };
-    let part = parsed(template, std::slice::from_ref(of), doubled)?;
+    let template = match names::meant(&name, 1) {
+        Some(Meant::Template(template)) => template.to_owned(),
+        // It is a function of that name.
+        _ => format!("{name}($1)"),
+    };
+    let part = parsed(&template, std::slice::from_ref(of), doubled)?;
     if *doubled > limits::STATEMENT_BYTES {
         return Err(Error::invalid(format!("too many calls of {name} in one another")));
     }
