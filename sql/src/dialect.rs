@@ -471,12 +471,9 @@ impl Rewrite {
             return windows::fill(function);
         }
         if name == "format"
-            && let Some(text) = specifiers::format(function, &mut self.doubled)?
+            && let Some(text) = specifiers::format(function)?
         {
             *expr = text;
-            if self.doubled > limits::STATEMENT_BYTES {
-                return Err(Error::invalid("too many calls of format in one another"));
-            }
             return Ok(());
         }
         if let Some(root) = calls::deviation(function)? {

@@ -5,6 +5,7 @@ pub(crate) mod distance;
 mod formatted;
 mod paths;
 mod shown;
+pub(crate) mod specified;
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use crate::{
     bounded, decimals,
     error::Error,
     functions::{cast_to_texts, of_arrays},
-    lists,
+    limits, lists,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +56,8 @@ enum Kind {
     JoinPath,
     Printf,
     Format,
+    /// PostgreSQL's.
+    Specified,
     RegexEscape,
     ToBase,
     UrlEncode,
@@ -72,7 +75,7 @@ enum Kind {
 }
 
 /// Name, other names, kind, and how many arguments.
-const ALL: [(&str, &[&str], Kind, usize, usize); 31] = [
+const ALL: [(&str, &[&str], Kind, usize, usize); 32] = [
     ("length_grapheme", &[], Kind::LengthSeen, 1, 1),
     ("substring_grapheme", &[], Kind::PartSeen, 2, 3),
     ("left_grapheme", &[], Kind::LeftSeen, 2, 2),
@@ -95,6 +98,7 @@ const ALL: [(&str, &[&str], Kind, usize, usize); 31] = [
     ("path_join", &[], Kind::JoinPath, 1, 64),
     ("printf", &[], Kind::Printf, 1, 64),
     ("format", &[], Kind::Format, 1, 64),
+    ("basalt_format", &[], Kind::Specified, 1, limits::PARAMETERS),
     ("regexp_escape", &[], Kind::RegexEscape, 1, 1),
     ("to_base", &[], Kind::ToBase, 2, 3),
     ("url_encode", &[], Kind::UrlEncode, 1, 1),
@@ -253,6 +257,10 @@ impl Strings {
                     Ok(Some(text))
                 };
                 Arc::new((0..rows).map(of_row).collect::<std::result::Result<StringArray, Error>>()?)
+            }
+            Kind::Specified => {
+                let columns = (0..args.len()).map(texts).collect::<Result<Vec<_>>>()?;
+                Arc::new(specified::formatted(&columns, rows)?)
             }
             Kind::RegexEscape => {
                 let texts = texts(0)?;
@@ -500,6 +508,7 @@ impl ScalarUDFImpl for Strings {
                 (are_texts(&types[..1]) && !types.iter().any(DataType::is_binary), DataType::Utf8)
             }
             Kind::RegexEscape | Kind::UrlEncode | Kind::UrlDecode => (are_texts(types), DataType::Utf8),
+            Kind::Specified => (are_texts(types), DataType::Utf8),
             Kind::LengthSeen => (are_texts(types), DataType::Int64),
             Kind::PartSeen | Kind::LeftSeen | Kind::RightSeen => {
                 let whole = types[1..].iter().all(|t| t.is_integer() || t.is_null());

@@ -130,8 +130,7 @@ impl Dialect for Syntax {
 
     /// ON is a name for what stands before it, but not where an INSERT goes on with ON CONFLICT behind a query without FROM.
     fn is_select_item_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser<'_>) -> bool {
-        let is_conflict =
-            *kw == Keyword::ON && keyword(&parser.peek_token_ref().token) == Keyword::CONFLICT;
+        let is_conflict = *kw == Keyword::ON && keyword(&parser.peek_token_ref().token) == Keyword::CONFLICT;
         explicit || (!is_conflict && self.is_column_alias(kw, parser))
     }
 

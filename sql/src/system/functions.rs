@@ -48,7 +48,7 @@ static START: LazyLock<i64> = LazyLock::new(|| {
 });
 
 /// Functions that give the same for all statements.
-const FUNCTIONS: [(&str, Gives); 69] = [
+const FUNCTIONS: [(&str, Gives); 68] = [
     ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_schema", Gives::Text(SCHEMA)),
     ("current_database", Gives::Text(DATABASE)),
@@ -116,7 +116,6 @@ const FUNCTIONS: [(&str, Gives); 69] = [
     ("quote_ident", Gives::Made),
     ("quote_literal", Gives::Made),
     ("quote_nullable", Gives::Made),
-    ("basalt_quote_name", Gives::Made),
     ("current_setting", Gives::Made),
     ("set_config", Gives::Made),
     ("to_regtype", Gives::NoInt),
@@ -229,14 +228,6 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         }
         "pg_size_pretty" => integers(args, 0)?.iter().map(|size| size.map(pretty)).collect(),
         "quote_ident" => strings(args, 0)?.iter().map(|name| name.map(quoted)).collect(),
-        // Of `format('%I', ...)`, which has no name for NULL.
-        "basalt_quote_name" => {
-            let name = |name: Option<&str>| match name {
-                Some(name) => Ok(Some(quoted(name))),
-                None => Err(crate::error::Error::invalid("NULL is no name that format writes with %I")),
-            };
-            strings(args, 0)?.iter().map(name).collect::<std::result::Result<_, _>>()?
-        }
         "quote_literal" => strings(args, 0)?.iter().map(|text| text.map(given::quoted)).collect(),
         "quote_nullable" => {
             let literal = |text: Option<&str>| text.map_or_else(|| "NULL".to_owned(), given::quoted);
@@ -289,7 +280,7 @@ fn pretty(bytes: i64) -> String {
 }
 
 /// A name as it stands in a statement.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     match name.chars().all(plain) && name.starts_with(|c: char| !c.is_ascii_digit()) {
         true => name.to_owned(),
