@@ -22,11 +22,13 @@ const SERIES: [&str; 2] = ["generate_series", "range"];
 /// What their columns are called without a name, and that of UNNEST.
 const OF_SERIES: &[&str] = &["generate_series", "range", "value"];
 const OF_LISTS: &[&str] = &["unnest"];
+/// What the values of an array of JSON are called.
+const OF_ELEMENTS: &[&str] = &[VALUE];
 
 /// Names the column of such a function as the function is called, where a name stands that no column has; whether there was one.
 pub(crate) fn resolve(statement: &mut Statement, place: Location) -> bool {
     let Some(statement) = super::inner(statement) else { return false };
-    let mut called = Called { place, depth: 0, name: None };
+    let mut called = Called { place, depth: 0, name: None, renamed: None };
     statement.visit(&mut called).is_break()
 }
 
@@ -36,6 +38,17 @@ struct Called {
     depth: usize,
     /// The name, and how many selects around it have not been looked at.
     name: Option<(Ident, usize)>,
+    /// The column that has its name now.
+    renamed: Option<Renamed>,
+}
+
+/// A column that has got another name.
+#[derive(Clone)]
+struct Renamed {
+    /// That of its table is its own, too.
+    alias: TableAlias,
+    /// What it was called before.
+    before: &'static [&'static str],
 }
 
 impl VisitorMut for Called {
@@ -51,17 +64,21 @@ impl VisitorMut for Called {
         let depth = self.depth;
         self.depth -= 1;
         let Some((name, around)) = &mut self.name else { return ControlFlow::Continue(()) };
-        if *around < depth {
+        if *around < depth || self.renamed.is_some() {
             return ControlFlow::Continue(());
         }
         *around = depth - 1;
-        for table in &mut select.from {
-            let joined = table.joins.iter_mut().map(|join| &mut join.relation);
-            if std::iter::once(&mut table.relation).chain(joined).any(|table| names(table, name)) {
-                return ControlFlow::Break(());
-            }
-        }
+        self.renamed = name_in(select, name);
         ControlFlow::Continue(())
+    }
+
+    /// What a query is ordered by stands behind its select.
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let Some(of) = self.renamed.take() else { return ControlFlow::Continue(()) };
+        if let (SetExpr::Select(_), Some(order_by)) = (&*query.body, &mut query.order_by) {
+            let _ = order_by.visit(&mut Rename { of, selects: 1, hidden: 0 });
+        }
+        ControlFlow::Break(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
@@ -74,19 +91,100 @@ impl VisitorMut for Called {
     }
 }
 
-/// Gives the column of a function that is called so its name; whether it is one whose column has no other.
-fn names(table: &mut TableFactor, name: &Ident) -> bool {
-    let (alias, own) = match table {
+/// Gives the column of a function among a select's tables that is called so its name, also where it stands by the one that it had.
+fn name_in(select: &mut Select, name: &Ident) -> Option<Renamed> {
+    let mut tables = select.from.iter_mut().flat_map(|table| {
+        std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
+    });
+    let of = tables.find_map(|table| names(table, name))?;
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item
+            && let [table, column] = parts.as_slice()
+            && of.is_one(table, column)
+        {
+            // It is called as before in the answer.
+            let (expr, alias) = (Expr::CompoundIdentifier(parts.clone()), column.clone());
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+    let _ = select.visit(&mut Rename { of: of.clone(), selects: 0, hidden: 0 });
+    Some(of)
+}
+
+impl Renamed {
+    /// Whether a column of a table is the one, by the name that it had.
+    fn is_one(&self, table: &Ident, column: &Ident) -> bool {
+        is_called(&self.alias, table)
+            && self.before.iter().any(|before| column.value.eq_ignore_ascii_case(before))
+    }
+
+    /// Whether a select has a table of its own that is called so.
+    fn is_hidden(&self, select: &Select) -> bool {
+        let mut tables = select.from.iter().flat_map(|table| {
+            std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
+        });
+        tables.any(|table| match table {
+            TableFactor::Table { alias: None, name, .. } => name
+                .0
+                .last()
+                .and_then(|part| part.as_ident())
+                .is_some_and(|name| is_called(&self.alias, name)),
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. }
+            | TableFactor::UNNEST { alias: Some(alias), .. } => is_called(&self.alias, &alias.name),
+            _ => false,
+        })
+    }
+}
+
+/// Puts the name that a column has now in the places of the one that it had.
+struct Rename {
+    of: Renamed,
+    /// Selects around.
+    selects: usize,
+    /// Those of them within which the table is another.
+    hidden: usize,
+}
+
+impl VisitorMut for Rename {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.hidden += usize::from(self.selects > 0 && self.of.is_hidden(select));
+        self.selects += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.selects -= 1;
+        self.hidden -= usize::from(self.selects > 0 && self.of.is_hidden(select));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.hidden == 0
+            && let Expr::CompoundIdentifier(parts) = expr
+            && let [table, column, ..] = parts.as_mut_slice()
+            && self.of.is_one(table, column)
+        {
+            *column = Ident { span: column.span, ..self.of.alias.name.clone() };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Gives the column of a function that is called so its name; `None`: it is no such function, or its column has another.
+fn names(table: &mut TableFactor, name: &Ident) -> Option<Renamed> {
+    let (alias, own, before) = match table {
         TableFactor::Table { name: function, alias: Some(alias), args: Some(_), .. } => {
-            let Some(function) = bare(function).filter(|name| SERIES.contains(&name.as_str())) else {
-                return false;
-            };
-            (alias, function)
+            let function = bare(function).filter(|name| SERIES.contains(&name.as_str()))?;
+            (alias, function, OF_SERIES)
         }
         TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } if array_exprs.len() == 1 => {
-            (alias, VALUE.to_owned())
+            let before = if alias.columns.is_empty() { OF_LISTS } else { OF_ELEMENTS };
+            (alias, VALUE.to_owned(), before)
         }
-        _ => return false,
+        _ => return None,
     };
     // A series may have its own name for it already, and so may the values of an array of JSON.
     let is_free = match alias.columns.as_slice() {
@@ -95,10 +193,10 @@ fn names(table: &mut TableFactor, name: &Ident) -> bool {
         _ => false,
     };
     if !is_free || !is_called(alias, name) {
-        return false;
+        return None;
     }
     alias.columns = vec![TableAliasColumnDef { name: alias.name.clone(), data_type: None }];
-    true
+    Some(Renamed { alias: alias.clone(), before })
 }
 
 /// Names the columns of such functions in queries within others, which have no other tables: the planner would find a column of
