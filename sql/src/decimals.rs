@@ -23,6 +23,11 @@ pub(crate) fn is_whole(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Decimal128(_, 0))
 }
 
+/// Whether its values are whole numbers of 64 bits.
+pub(crate) fn is_integer(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal128(..=18, 0))
+}
+
 /// `a // b` of whole numbers: towards zero.
 pub(crate) fn divided(a: &ArrayRef, b: &ArrayRef) -> datafusion::common::Result<Decimal128Array> {
     let (a, b) = (cast(a, &WHOLE)?, cast(b, &WHOLE)?);

@@ -14,6 +14,7 @@ mod elements;
 mod exprs;
 mod fetch;
 mod grouping;
+mod integers;
 mod lateral;
 mod numerics;
 mod ordinality;
@@ -66,11 +67,6 @@ use selects::{joins, name_by_text, of_select, order_by_all, recursions, series, 
 const LOCAL_TIME: &str =
     "to_local_time(arrow_cast(arrow_cast($1, 'Timestamp(Microsecond, Some(\"UTC\"))'), $2))";
 
-/// Whether it is a character of a time zone's name or offset.
-fn is_of_zone(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '+' | '-' | ':')
-}
-
 /// The statement that is planned: of EXPLAIN the one that is explained; `None`: it is none of the parser's.
 pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
     match statement {
@@ -85,6 +81,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     let tables = calls::table_names(statement);
     let mut rewrite = Rewrite { tables, fault: None, doubled: 0, is_stored: false };
     weight::check(statement)?;
+    integers::rewrite(statement);
     lateral::as_unnest(statement);
     called::name_within(statement);
     within::qualify(statement)?;
@@ -244,7 +241,7 @@ impl Rewrite {
                     let message = "AT TIME ZONE takes the name of a zone as a literal, not from a column";
                     return Err(Error::invalid(message));
                 };
-                if !zone.chars().all(is_of_zone) {
+                if !zone.chars().all(exprs::is_of_zone) {
                     return Err(Error::invalid(format!("{zone:?} is no name of a time zone")));
                 }
                 let zone = Value::SingleQuotedString(format!("Timestamp(Microsecond, Some(\"{zone}\"))"));

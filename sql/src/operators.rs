@@ -78,7 +78,7 @@ impl ExprPlanner for Planner {
             op == ArithmeticOpName::Multiply
                 && matches!(interval, DataType::Interval(_))
                 // Drivers send whole numbers as decimals.
-                && (times.is_integer() || times.is_null() || matches!(times, DataType::Decimal128(..=18, 0)))
+                && (times.is_integer() || times.is_null() || decimals::is_integer(times))
         };
         if is_times(&left, &right) {
             return Ok(PlannerResult::Planned(functions::interval_times(expr.left, expr.right)));
@@ -241,15 +241,21 @@ fn of_dates(op: ArithmeticOpName, expr: &RawBinaryExpr, left: &DataType, right: 
     let date = |days: Expr| checked::within(cast(cast(days, DataType::Int32), DataType::Date32));
     let call = |left: Expr, right: Expr| Arithmetic::call(op, left, right);
     let adds = matches!(op, ArithmeticOpName::Add | ArithmeticOpName::Subtract);
+    // Drivers send whole numbers as decimals.
+    let is_whole = |number: &DataType| number.is_integer() || decimals::is_integer(number);
+    let whole = |number: &Expr, of: &DataType| match decimals::is_integer(of) {
+        true => cast(number.clone(), DataType::Int64),
+        false => number.clone(),
+    };
     match (left, right) {
         (DataType::Date32, DataType::Date32) if op == ArithmeticOpName::Subtract => {
             Some(call(days(&expr.left), days(&expr.right)))
         }
-        (DataType::Date32, number) if number.is_integer() && adds => {
-            Some(date(call(days(&expr.left), expr.right.clone())))
+        (DataType::Date32, number) if is_whole(number) && adds => {
+            Some(date(call(days(&expr.left), whole(&expr.right, number))))
         }
-        (number, DataType::Date32) if number.is_integer() && op == ArithmeticOpName::Add => {
-            Some(date(call(expr.left.clone(), days(&expr.right))))
+        (number, DataType::Date32) if is_whole(number) && op == ArithmeticOpName::Add => {
+            Some(date(call(whole(&expr.left, number), days(&expr.right))))
         }
         _ => None,
     }

@@ -513,3 +513,8 @@ fn is_called(expr: &Expr, names: &[&str]) -> bool {
 pub(super) fn is_zero(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(&value.value, Value::Number(number, _) if number == "0"))
 }
+
+/// Whether it is a character of a time zone's name or offset.
+pub(super) fn is_of_zone(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '+' | '-' | ':')
+}

@@ -1,8 +1,8 @@
 //! FETCH FIRST, which the planner has as LIMIT, and numbers of rows that a client sends as decimals.
 
-use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, LimitClause, Query, Value};
+use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Value};
 
-use super::exprs::literal;
+use super::integers::whole;
 
 /// Puts it there, unless there is a LIMIT already.
 pub(super) fn rewrite(query: &mut Query) {
@@ -13,16 +13,6 @@ pub(super) fn rewrite(query: &mut Query) {
         }
         Some(LimitClause::OffsetCommaLimit { offset, limit }) => [offset, limit].into_iter().for_each(whole),
         None => {}
-    }
-}
-
-/// Has a decimal without a fraction, as drivers send whole numbers of theirs, be the integer that it is.
-fn whole(rows: &mut Expr) {
-    if let Expr::Cast { expr, data_type, .. } = rows
-        && matches!(data_type, DataType::Decimal(ExactNumberInfo::PrecisionAndScale(_, 0)))
-        && literal(expr).is_some_and(|text| text.parse::<i64>().is_ok())
-    {
-        *data_type = DataType::BigInt(None);
     }
 }
 

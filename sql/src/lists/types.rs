@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field};
 use datafusion::{common::Result, logical_expr::type_coercion::binary::type_union_resolution};
 
 use super::{Kind, Lists, flat::of_levels, item};
-use crate::{error::Error, functions::INTERVAL};
+use crate::{decimals, error::Error, functions::INTERVAL};
 
 /// The type of lists of such values.
 pub(crate) fn list_type(item: DataType) -> DataType {
@@ -51,7 +51,9 @@ impl Lists {
             true => Ok(()),
             false => Err(self.wrong("another number of arguments")),
         };
-        let whole = |at: usize| match types.get(at).is_none_or(|t| t.is_integer() || t.is_null()) {
+        // Drivers send whole numbers as decimals.
+        let is_whole = |t: &DataType| t.is_integer() || t.is_null() || decimals::is_integer(t);
+        let whole = |at: usize| match types.get(at).is_none_or(is_whole) {
             true => Ok(()),
             false => Err(self.wrong("a whole number there")),
         };
