@@ -158,6 +158,9 @@ impl VisitorMut for Rewrite<'_> {
         {
             *subquery = query;
         }
+        if let TableFactor::UNNEST { array_exprs, .. } = factor {
+            schemas_as_lists(array_exprs.iter_mut());
+        }
         keywords::rewrite(factor);
         let TableFactor::Table { name, alias, args: None, .. } = factor else {
             return ControlFlow::Continue(());
@@ -227,6 +230,12 @@ impl Rewrite<'_> {
                     return Some(Expr::Value(Value::SingleQuotedString(list).into()));
                 }
                 let Expr::Function(function) = whole else { return None };
+                if let FunctionArguments::List(list) = &mut function.args {
+                    schemas_as_lists(list.args.iter_mut().filter_map(|arg| match arg {
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                        _ => None,
+                    }));
+                }
                 self.function(function)
             }
             Expr::BinaryOp { op, .. } => {
@@ -432,6 +441,16 @@ fn current_schemas(expr: &Expr) -> Option<Vec<String>> {
     let implicit = arguments(function).first()?.to_string() == "true";
     let all = ["pg_catalog", SCHEMA];
     Some(all.iter().skip(usize::from(!implicit)).map(|name| (*name).to_owned()).collect())
+}
+
+/// Has the schemas be a list for what takes one.
+fn schemas_as_lists<'a>(values: impl Iterator<Item = &'a mut Expr>) {
+    for value in values {
+        let names = current_schemas(value);
+        if let Some(list) = names.and_then(|names| expr(&format!("ARRAY['{}']", names.join("', '")))) {
+            *value = list;
+        }
+    }
 }
 
 /// The elements of an array that stands there.

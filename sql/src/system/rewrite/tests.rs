@@ -97,6 +97,14 @@ fn dbeaver_asks_for_a_column_twice() {
 fn jdbc_asks_for_schemas() {
     assert_eq!(rewritten("SELECT (pg_catalog.current_schemas(true))[1]"), "SELECT 'pg_catalog'");
     assert_eq!(rewritten("SELECT a = ANY (current_schemas(false))"), "SELECT a IN ('public')");
+    assert_eq!(
+        rewritten("SELECT array_length(current_schemas(true), 1), current_schemas(false)"),
+        "SELECT array_length(ARRAY['pg_catalog', 'public'], 1), '{public}'"
+    );
+    assert_eq!(
+        rewritten("SELECT s FROM UNNEST(current_schemas(true)) AS s"),
+        "SELECT s FROM UNNEST(ARRAY['pg_catalog', 'public']) AS s"
+    );
     let searched = "SELECT 1 FROM (SELECT array_upper(current_schemas(false), 1)) AS sp";
     assert!(rewritten(searched).contains("nspname = 'public'"), "{}", rewritten(searched));
 }
