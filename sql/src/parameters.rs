@@ -11,7 +11,7 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, Distinct, Expr, ExprSchemable as _, Join, Limit, LogicalPlan, Operator, Projection,
-        SubqueryAlias, Union,
+        Subquery, SubqueryAlias, Union,
         expr::{AggregateFunctionParams, Cast, Placeholder, WindowFunction},
         utils::merge_schema,
     },
@@ -111,10 +111,8 @@ pub(crate) fn of_union(union: &mut Union) -> PlanResult<()> {
 /// The same of the sides of INTERSECT and EXCEPT, which are joins by all of their columns; whether there are such parameters,
 /// and values that they meet.
 pub(crate) fn of_sets(join: &mut Join) -> PlanResult<bool> {
-    let is_set = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
-        && join.null_equality == NullEquality::NullEqualsNull;
     let sides = [Arc::clone(&join.left), Arc::clone(&join.right)];
-    if !is_set
+    if !is_set(join)
         || sides.iter().any(|side| side.schema().fields().len() != join.on.len())
         || !sides.iter().any(|side| has_open(side))
     {
@@ -127,6 +125,12 @@ pub(crate) fn of_sets(join: &mut Join) -> PlanResult<bool> {
     join.left = typed(&join.left, &types)?;
     join.right = typed(&join.right, &types)?;
     Ok(true)
+}
+
+/// Whether a join is made of INTERSECT or EXCEPT.
+fn is_set(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
 }
 
 /// Whether a column of one of several queries is a parameter that may be of any type.
@@ -302,7 +306,53 @@ impl Suggested {
                 }
             }
             LogicalPlan::Filter(filter) => self.suggest(&filter.predicate, &DataType::Boolean),
+            // Those that count rows have what numbers them between the join and its parameters.
+            LogicalPlan::Join(join) if is_set(join) => {
+                for at in 0..join.on.len() {
+                    self.of_columns(&join.left, &join.right, at);
+                    self.of_columns(&join.right, &join.left, at);
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// Parameters that are a column of one of two queries whose columns meet: they are of the other's type.
+    fn of_columns(&mut self, own: &LogicalPlan, other: &LogicalPlan, at: usize) {
+        if let Some(of) = other.schema().fields().get(at).filter(|of| !of.data_type().is_null()) {
+            self.of_column(own, at, &given(of.data_type()));
+        }
+    }
+
+    /// Parameters that are a column of a query, of this type.
+    fn of_column(&mut self, query: &LogicalPlan, at: usize, of: &DataType) {
+        match query {
+            LogicalPlan::Projection(projection) => match projection.expr.get(at).map(unaliased) {
+                Some(Expr::Column(column)) => {
+                    if let Some(at) = projection.input.schema().maybe_index_of_column(column) {
+                        self.of_column(&projection.input, at, of);
+                    }
+                }
+                Some(value) => self.suggest(value, of),
+                None => {}
+            },
+            // What it adds stands behind the columns that it has.
+            LogicalPlan::Window(window) if at < window.input.schema().fields().len() => {
+                self.of_column(&window.input, at, of);
+            }
+            LogicalPlan::SubqueryAlias(alias) => self.of_column(&alias.input, at, of),
+            LogicalPlan::Distinct(Distinct::All(input)) => self.of_column(input, at, of),
+            LogicalPlan::Union(union) => union.inputs.iter().for_each(|input| self.of_column(input, at, of)),
+            _ => {}
+        }
+    }
+
+    /// The value of a subquery beside what is compared with it.
+    fn of_subquery(&mut self, subquery: &Subquery, compared: &Expr, schema: &DFSchema) {
+        if let Ok(of) = compared.get_type(schema)
+            && !of.is_null()
+        {
+            self.of_column(&subquery.subquery, 0, &of);
         }
     }
 
@@ -319,6 +369,14 @@ impl Suggested {
                 self.suggest(left, &DataType::Boolean);
                 self.suggest(right, &DataType::Boolean);
             }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
+                for (own, other) in [(left, right), (right, left)] {
+                    if let Expr::ScalarSubquery(subquery) = &**own {
+                        self.of_subquery(subquery, other, schema);
+                    }
+                }
+            }
+            Expr::InSubquery(of) => self.of_subquery(&of.subquery, &of.expr, schema),
             // As PostgreSQL has it: the sign is first one of floats.
             Expr::Negative(inner) => self.suggest(inner, &DataType::Float64),
             Expr::Between(between) => self.alike(&[&*between.expr, &*between.low, &*between.high], schema),

@@ -169,6 +169,19 @@ async fn sets_tell_the_types_of_their_parameters() {
         ("SELECT $1 EXCEPT SELECT i FROM e", &["7"], "[20]", "7"),
         ("SELECT i, born FROM e EXCEPT SELECT $1, $2", &["7", "2024-01-01"], "[20, 1082]", "1|2024-01-01"),
         ("SELECT $1 EXCEPT SELECT $2", &["x", "y"], "[25, 25]", "x"),
+        ("SELECT i FROM e EXCEPT ALL SELECT $1", &["7"], "[20]", "1"),
+        ("SELECT $1 INTERSECT ALL SELECT i FROM e", &["1"], "[20]", "1"),
+        (
+            "SELECT i, born FROM e EXCEPT ALL SELECT $1, $2",
+            &["7", "2024-01-01"],
+            "[20, 1082]",
+            "1|2024-01-01",
+        ),
+        // Of one value, as beside a column.
+        ("SELECT i FROM e WHERE i IN (SELECT $1)", &["1"], "[23]", "1"),
+        ("SELECT i FROM e WHERE born NOT IN (SELECT $1)", &["2023-12-31"], "[1082]", "1"),
+        ("SELECT i FROM e WHERE i IN (SELECT $1 UNION SELECT $2)", &["1", "2"], "[23, 23]", "1"),
+        ("SELECT i FROM e WHERE i = (SELECT $1)", &["1"], "[23]", "1"),
     ] {
         let expected = (format!("t {types}"), format!("D {rows}"));
         assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
