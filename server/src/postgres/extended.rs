@@ -389,6 +389,14 @@ impl Session {
         Ok(parameters.into_iter().enumerate().map(literal).collect::<Result<Vec<_>>>()?)
     }
 
+    /// Whether a portal is of a query over tables.
+    pub(super) fn is_query(&self, portal: &Portal) -> Result<bool> {
+        match &portal.part {
+            Some(part) => Ok(self.command_of(part)?.is_none() && reads(part)),
+            None => Ok(false),
+        }
+    }
+
     /// Begins what only reads, so that its columns are known as they will be.
     async fn describe_portal(&mut self, name: &str) -> std::result::Result<(), End> {
         let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
@@ -398,11 +406,7 @@ impl Session {
     }
 
     async fn describe_open(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
-        let is_query = match &portal.part {
-            Some(part) => self.command_of(part)?.is_none() && reads(part),
-            None => false,
-        };
-        if !is_query {
+        if !self.is_query(portal)? {
             return Ok(self.describe_command(portal.part.as_ref(), portal.formats())?);
         }
         self.end_batch().await?;

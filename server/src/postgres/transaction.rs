@@ -442,15 +442,17 @@ impl Session {
 
     /// Takes a cursor, to go on with it. A query that was bound to a portal may not have begun.
     async fn cursor(&mut self, name: &str) -> std::result::Result<Portal, End> {
+        let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
+        // As PostgreSQL has it. The statement would not run, and its client would take it for one that wrote nothing.
+        if !self.is_query(portal)? {
+            let message =
+                format!("the portal \"{name}\" is of a statement without rows to fetch: Execute runs it");
+            return Err(Error::unsupported(message).into());
+        }
         let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
-        let is_query = match &portal.part {
-            Some(part) => self.command_of(part)?.is_none() && reads(part),
-            None => false,
-        };
-        if portal.is_begun() {
-            portal.goes_on(self.key.begin());
-        } else if is_query {
-            self.begin(&mut portal).await?;
+        match portal.is_begun() {
+            true => portal.goes_on(self.key.begin()),
+            false => self.begin(&mut portal).await?,
         }
         Ok(portal)
     }

@@ -361,3 +361,26 @@ async fn cursors_pass_over_rows() {
     assert_eq!(shown(&answer[1]), "s");
     assert_eq!(client.query("MOVE BACKWARD 1 FROM p").await, ["E 0A000", "Z E"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn portals_of_what_writes_have_no_rows_to_fetch() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE written (a INT)").await;
+    for fetch in ["FETCH 1 FROM p", "MOVE p"] {
+        client.query("BEGIN").await;
+        client.parse("", "INSERT INTO written VALUES (1), (2)", &[]).await;
+        client.bind("p", "", 0, &[]).await;
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await, ["1", "2", "Z T"]);
+        assert_eq!(client.query(fetch).await, ["E 0A000", "Z E"], "{fetch}");
+        client.query("ROLLBACK").await;
+    }
+    // A limit of rows is none of what is written.
+    client.parse("", "INSERT INTO written VALUES (1), (2)", &[]).await;
+    client.bind("p", "", 0, &[]).await;
+    client.execute("p", 1).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["1", "2", "C INSERT 0 2", "Z I"]);
+    assert_eq!(client.query("SELECT count(*) FROM written").await[1], "D 2");
+}
