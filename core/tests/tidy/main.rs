@@ -134,6 +134,7 @@ const SURROUNDINGS: &[&str] = &[
 
 /// Where they may be asked, besides, and why.
 const ASKED: &[(&str, &str, &str)] = &[
+    ("server/src/access/file.rs", "thread::sleep", "a command waits for another one, in no server"),
     ("server/src/access/issue.rs", "rand::", "a command makes keys, in no server"),
     ("server/src/tls/issue.rs", "SystemTime::now", "a command makes certificates, in no server"),
     ("server/src/cpu.rs", "std::time::Instant", "what is shown in an explanation and decides nothing"),

@@ -1,14 +1,16 @@
 //! The file of keys, as its owner lists what it has and takes a key out of it.
 
 use std::{
+    fs::{File, TryLockError},
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
+    thread,
 };
 
 use basalt_core::similar;
 
 use super::{keys, quota::Allowance, roles::Role};
-use crate::Error;
+use crate::{Error, limits};
 
 /// A key of a file: all but what it is known by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +37,9 @@ pub fn known_keys(path: &Path) -> Result<Vec<KnownKey>, Error> {
 ///
 /// # Errors
 /// A name that no key has; the last key of the file, without which servers would go on as before; and a file that is no file
-/// of keys, or cannot be written.
+/// of keys, that another command changes all the time, or that cannot be written.
 pub fn remove_key(path: &Path, name: &str) -> Result<(), Error> {
+    let _held = hold(path)?;
     let text = read(path)?;
     let mut left = keys::known(&text).map_err(|why| wrong(path, &why))?;
     if !left.iter().any(|key| key.name == name) {
@@ -60,6 +63,23 @@ pub fn remove_key(path: &Path, name: &str) -> Result<(), Error> {
             ),
         )),
     }
+}
+
+/// Waits until no other command changes the keys of a folder, and keeps others from it for as long as what it gives is there: the
+/// second of two that read a file at once would write it without the change of the first. It is the folder that is locked, which
+/// stays where it is, while a file gives its place to the next; nothing is left behind in it.
+pub(super) fn hold(path: &Path) -> Result<Option<File>, Error> {
+    // A folder that cannot be read is told of by what follows.
+    let Ok(folder) = File::open(folder_of(&real(path))) else { return Ok(None) };
+    for _ in 0..limits::KEYS_FILE_ATTEMPTS {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(TryLockError::WouldBlock) => thread::sleep(limits::KEYS_FILE_PAUSE),
+            // Some file systems have no locks, and keys all the same.
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+    }
+    Err(wrong(path, "other commands change the keys of its folder all the time; try again"))
 }
 
 fn wrong(path: &Path, why: &str) -> Error {
@@ -94,16 +114,22 @@ fn without(text: &str, name: &str) -> Option<String> {
     None
 }
 
-/// Writes a file anew. Whoever reads it meanwhile has the file before or the file behind.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), Error> {
-    // Of a link it is the file that is written, which others may have by another name.
-    let real = path.canonicalize();
+/// Of a link the file that is written, which others may have by another name.
+fn real(path: &Path) -> PathBuf {
     // Default: it is not there yet.
-    let path = real.as_deref().unwrap_or(path);
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     // Default: a name alone is one in the folder where the program runs.
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".keys").tempfile_in(folder)?;
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Writes a file anew. Whoever reads it meanwhile has the file before or the file behind.
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let path = &real(path);
+    let mut file = tempfile::Builder::new().prefix(".keys").tempfile_in(folder_of(path))?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
     if let Ok(there) = std::fs::metadata(path) {
@@ -169,5 +195,38 @@ mod tests {
         assert!(
             known_keys(&folder.path().join("none")).unwrap_err().to_string().contains("none: No such file")
         );
+    }
+
+    #[test]
+    fn one_command_at_a_time_changes_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let all = ["*".to_owned()];
+        let new = |name: &str| Issued::new(name, Role::Reader, &all, Allowance::default()).unwrap();
+        let added = |issued: Issued| {
+            let path = path.clone();
+            thread::spawn(move || issued.add_to(&path).unwrap())
+        };
+        let held = hold(&path).unwrap().unwrap();
+        let first = added(new("first"));
+        thread::sleep(2 * limits::KEYS_FILE_PAUSE);
+        assert!(!path.exists(), "another command is at it");
+        drop(held);
+        first.join().unwrap();
+        let several: Vec<_> = (0..8).map(|i| new(&i.to_string())).collect();
+        let several: Vec<_> = several.into_iter().map(added).collect();
+        several.into_iter().for_each(|added| added.join().unwrap());
+        assert_eq!(known_keys(&path).unwrap().len(), 9);
+        // By whatever name the file has.
+        let link = folder.path().join("link.toml");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let held = hold(&link).unwrap();
+        let path = path.clone();
+        let removed = thread::spawn(move || remove_key(&path, "first").unwrap());
+        thread::sleep(2 * limits::KEYS_FILE_PAUSE);
+        assert_eq!(known_keys(&link).unwrap().len(), 9);
+        drop(held);
+        removed.join().unwrap();
+        assert_eq!(known_keys(&link).unwrap().len(), 8);
     }
 }

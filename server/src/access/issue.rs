@@ -67,8 +67,10 @@ impl Issued {
     /// file open take the key from then on.
     ///
     /// # Errors
-    /// A file that is no file of keys, or has the name already; and what the system says.
+    /// A file that is no file of keys, that another command changes all the time, or that has the name already; and what the
+    /// system says.
     pub fn add_to(&self, path: &Path) -> Result<(), Error> {
+        let _held = super::file::hold(path)?;
         let before = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read?,

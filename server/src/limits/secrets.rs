@@ -4,6 +4,10 @@ use std::{num::NonZeroU32, time::Duration};
 
 /// Bytes of the file of keys.
 pub const KEYS_FILE_BYTES: u64 = 4 << 20;
+/// How often a command that changes it looks whether another is done with it, before it gives up.
+pub const KEYS_FILE_ATTEMPTS: u32 = 200;
+/// For how long it waits in between.
+pub const KEYS_FILE_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a key's name.
 pub const KEY_NAME_BYTES: usize = 64;
 /// Of SCRAM, as RFC 7677 has it at least: more would not make a key of 256 bits harder to guess.
