@@ -120,6 +120,16 @@ impl Stored {
         let pinned = || version.and_then(|version| self.pinned_at(version));
         found.or_else(rebuilt).or_else(pinned).ok_or_else(|| {
             let newest = states.newest.version();
+            // Here are not all that can be read: others are made again from the log, for as long as they are kept.
+            if let Some(version) = version.filter(|version| *version < newest && !self.attached) {
+                let keep = humantime::format_duration(self.shared.keep);
+                let message = format!(
+                    "version {version} of table {:?} cannot be read any longer: one can for {keep} after the next one \
+                     (`keep_versions`), and the newest is {newest}",
+                    self.table.name()
+                );
+                return RequestError::new(ErrorReason::VersionGone, message);
+            }
             // Default: none is kept beside the newest.
             let oldest = states.older.front().map_or(newest, |(state, _)| state.version());
             let message = match version {
