@@ -33,7 +33,7 @@ use crate::{
     copy::{CopyForm, Target},
     correlated,
     decimals::{floats, numeric, quotient, whole},
-    define, digests, distributed,
+    define, dialect, digests, distributed,
     engine::{Request, Shared},
     entries, epoch,
     error::{Error, Result},
@@ -309,10 +309,11 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 let (_, plan, physical) = planned(*session, statement, headings).await?;
                 return describe_columns(plan.shown(&physical)?.schema());
             }
-            Resolved::CreateView(session, view) => {
+            Resolved::CreateView(session, mut view) => {
                 let query = as_query(view.query.clone());
                 let (_, plan, physical) = planned(*session, query, Headings::default()).await?;
                 plan.shown(&physical)?;
+                dialect::as_casts(&mut view.query);
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
             }

@@ -1,9 +1,14 @@
 //! Casts to NUMERIC without digits, which keep those that a value has.
 
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, Value};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, Query, Value,
+    visit_expressions_mut,
+};
 
 use super::{
-    exprs::{literal, parsed},
+    exprs::{arguments, bare, literal, parsed},
     quantified,
 };
 use crate::{
@@ -35,6 +40,33 @@ pub(super) fn undigited(cast: &mut Expr) -> Result<()> {
     let call = parsed(&format!("{name}($1)"), std::slice::from_ref(inner.as_ref()), &mut 0)?;
     *cast = call;
     Ok(())
+}
+
+/// Makes casts of such functions again, in a query that people are to read.
+pub(crate) fn as_casts(query: &mut Query) {
+    let _ = visit_expressions_mut(query, |expr| {
+        if let Some(cast) = cast_of(expr) {
+            *expr = cast;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// The cast that such a function was; `None`: it is none.
+fn cast_of(call: &Expr) -> Option<Expr> {
+    let Expr::Function(function) = call else { return None };
+    let kind = match bare(&function.name)?.as_str() {
+        NUMERIC => CastKind::Cast,
+        TRY_NUMERIC => CastKind::TryCast,
+        _ => return None,
+    };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = arguments(function)? else { return None };
+    let expr = match value {
+        Expr::Nested(inner) => inner.clone(),
+        value => Box::new(value.clone()),
+    };
+    let data_type = DataType::Numeric(ExactNumberInfo::None);
+    Some(Expr::Cast { kind, expr, data_type, array: false, format: None })
 }
 
 /// The literal text that is cast, maybe as a text first, as some drivers write their parameters.
