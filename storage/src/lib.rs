@@ -53,7 +53,7 @@ pub use environment::{Environment, Panicked, Process, run};
 pub use error::{CommitError, Result, StorageError};
 pub use log::{
     Change, Changes, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments,
-    Operation, Request, RowsDigest, TableLog, TableState,
+    Operation, ReadableVersion, Request, RowsDigest, TableLog, TableState,
 };
 pub use pins::{Pin, Pinned};
 pub use retention::retention_properties;

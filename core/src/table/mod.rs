@@ -220,6 +220,12 @@ impl Table {
         Arc::clone(&self.read().newest)
     }
 
+    /// The versions that can be read, the oldest first.
+    pub fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        let versions = self.read();
+        versions.older.iter().chain([&versions.newest]).cloned().collect()
+    }
+
     /// The snapshot of a version that a request names; `None` names the newest.
     ///
     /// # Errors

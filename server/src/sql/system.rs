@@ -5,7 +5,7 @@ use std::sync::Arc;
 use basalt_core::{fragment::Fragment, schema::Field, table::Table};
 use basalt_proto::v1::{self as pb, NodeState, QueryState};
 use basalt_sql::system::{ServerRow, ServerTable, Value};
-use basalt_storage::FragmentEntry;
+use basalt_storage::{FragmentEntry, ReadableVersion};
 use tokio::time::Instant;
 
 use super::Tables;
@@ -13,7 +13,7 @@ use crate::{
     access::{Action, Object},
     convert,
     coordinator::{self, fresh},
-    peers,
+    limits, peers,
     sets::{Handle, KeptSet},
     status::Result,
     units::millis,
@@ -56,6 +56,14 @@ impl Tables {
             }
             ServerTable::Fragments => {
                 Ok(self.seen().await?.iter().flat_map(|table| self.fragments(table)).collect())
+            }
+            ServerTable::Versions => {
+                let mut rows = Vec::new();
+                for table in self.seen().await? {
+                    let versions = state.tables.readable(&table).await?;
+                    rows.extend(versions.into_iter().map(|(of, counted)| version(table.name(), of, counted)));
+                }
+                Ok(rows)
             }
             ServerTable::Nodes => {
                 self.asker.authorise(Action::Observe, Object::Server)?;
@@ -197,6 +205,16 @@ fn column(table: &str, place: usize, field: &Field, column: &pb::ColumnInfo) -> 
     let encodings: Vec<_> = column.encodings.iter().map(|of| of.encoding.as_str()).collect();
     row.push(("encodings", Value::Text(encodings.join(", "))));
     row.extend(field.references.as_ref().map(|to| ("references", Value::Text(to.to_string()))));
+    row
+}
+
+fn version(table: &str, of: ReadableVersion, rows: Option<u64>) -> ServerRow {
+    let mut row = vec![("table_name", table.into()), ("version", int(of.version))];
+    row.extend(of.committed.map(|millis| ("committed", Value::Time(millis.saturating_mul(1000)))));
+    // Another writer may call it whatever it likes.
+    let operation = |text: String| Value::Text(text.chars().take(limits::TOLD_NAME_CHARS).collect());
+    row.extend(of.operation.map(|text| ("operation", operation(text))));
+    row.extend(rows.map(|rows| ("rows", int(rows))));
     row
 }
 

@@ -22,6 +22,8 @@ mod locate;
 mod older;
 mod parting;
 mod pins;
+#[cfg(feature = "sql")]
+mod readable;
 mod retention;
 mod rewrite;
 mod stored;

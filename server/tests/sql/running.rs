@@ -146,6 +146,12 @@ async fn the_server_is_tables_of_its_own() {
         ("SELECT count(*) FROM system.nodes WHERE own AND state = 'alive' AND memory_limit_bytes > 0", 1),
         ("SELECT count(*) FROM system.queries WHERE node IS NULL AND problem IS NULL", 1),
         ("SELECT count(*) FROM system.sets", 0),
+        ("SELECT count(*) FROM system.versions WHERE version = 0 AND rows = 0 AND operation = 'CREATE TABLE'", 2),
+        (
+            "SELECT max(v.rows) FROM system.versions v JOIN system.tables t ON v.table_name = t.name AND v.version = t.version
+             WHERE v.committed > now() - interval '1 hour'",
+            1000,
+        ),
         ("SELECT count(*) FROM information_schema.tables WHERE table_schema = 'system'", 0),
         ("SELECT sum(rows) FROM system.node_tables WHERE lag = 0", 1010),
     ] {
@@ -154,5 +160,7 @@ async fn the_server_is_tables_of_its_own() {
     let memory = serve("memory:", |_| {}).await;
     let client = filled(&memory, "t", 0..1000).await;
     let sql = "SELECT sum(rows) FROM system.fragments WHERE bytes > 0 AND file IS NULL";
+    assert_eq!(number(&client, sql).await, 1000);
+    let sql = "SELECT max(rows) FROM system.versions WHERE committed IS NULL AND operation IS NULL";
     assert_eq!(number(&client, sql).await, 1000);
 }

@@ -135,7 +135,7 @@ fn refused<T: std::fmt::Debug>(what: &str, outcome: Result<T, Error>) {
 
 /// What lists tables, columns, fragments, sets, views and queries, and whether an admin sees more there. A column that
 /// refers to a table names it, and is left out.
-const LISTS: [(&str, bool); 18] = [
+const LISTS: [(&str, bool); 19] = [
     ("SHOW TABLES", true),
     ("SHOW VIEWS", true),
     ("SHOW CREATE VIEW open_good", false),
@@ -143,6 +143,7 @@ const LISTS: [(&str, bool); 18] = [
     ("SELECT * FROM system.columns WHERE \"references\" IS NULL", true),
     ("SELECT * FROM system.fragments", true),
     ("SELECT * FROM system.sets", true),
+    ("SELECT table_name, version FROM system.versions", true),
     ("SELECT id, method, caller FROM system.queries", false),
     ("SELECT * FROM information_schema.tables", true),
     ("SELECT * FROM information_schema.columns", true),

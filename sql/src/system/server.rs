@@ -14,6 +14,8 @@ pub enum ServerTable {
     Columns,
     /// Their fragments.
     Fragments,
+    /// Their versions that can be read.
+    Versions,
     /// The cluster's nodes.
     Nodes,
     /// What each of them holds of each table.
@@ -29,6 +31,7 @@ impl ServerTable {
             "system.tables" => Self::Tables,
             "system.columns" => Self::Columns,
             "system.fragments" => Self::Fragments,
+            "system.versions" => Self::Versions,
             "system.nodes" => Self::Nodes,
             "system.node_tables" => Self::NodeTables,
             "system.sets" => Self::Sets,
@@ -40,7 +43,7 @@ impl ServerTable {
 /// A row of one: columns by their names; the others are NULL.
 pub type ServerRow = Vec<(&'static str, Value)>;
 
-pub(super) const TABLES: [Virtual; 7] = [
+pub(super) const TABLES: [Virtual; 8] = [
     full("system.queries", 14_001, "id node state text method caller started:t elapsed_ms:i rows:i problem"),
     full(
         "system.tables",
@@ -53,6 +56,7 @@ pub(super) const TABLES: [Virtual; 7] = [
         "table_name name position:i type nullable:b references rows:i nulls:i bytes:i plain_bytes:i bits_per_value:f encodings",
     ),
     full("system.fragments", 14_004, "table_name id:i rows:i live_rows:i bytes:i file"),
+    full("system.versions", 14_008, "table_name version:i committed:t operation rows:i"),
     full(
         "system.nodes",
         14_005,

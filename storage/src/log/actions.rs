@@ -263,8 +263,15 @@ pub(crate) fn parse(path: &str, version: u64, bytes: &[u8]) -> Result<Vec<Action
 
 /// When a commit was made, in milliseconds since 1970, as its `commitInfo` says; not every writer says it.
 pub(super) fn timestamp(bytes: &[u8]) -> Option<i64> {
+    said(bytes).0
+}
+
+/// The same, and what the commit did.
+pub(super) fn said(bytes: &[u8]) -> (Option<i64>, Option<String>) {
     let info = |line: &[u8]| serde_json::from_slice::<Line>(line).ok()?.commit_info;
-    bytes.split(|b| *b == b'\n').find_map(info)?.get("timestamp")?.as_i64()
+    let Some(info) = bytes.split(|b| *b == b'\n').find_map(info) else { return (None, None) };
+    let operation = info.get("operation").and_then(serde_json::Value::as_str);
+    (info.get("timestamp").and_then(serde_json::Value::as_i64), operation.map(str::to_owned))
 }
 
 fn check_seal(path: &str, version: u64, info: Option<&serde_json::Value>, bytes: &[u8]) -> Result<()> {

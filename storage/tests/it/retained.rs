@@ -72,6 +72,11 @@ async fn a_node_that_never_had_a_version_reads_it() {
     assert!(Arc::ptr_eq(&other.at(&seen_at, 12).await.unwrap().unwrap(), &seen_at));
     assert!(other.at(&seen_at, 13).await.unwrap().is_none());
     assert!(other.at(&seen_at, u64::MAX).await.unwrap().is_none());
+    let listed = other.readable(&seen_at).await.unwrap();
+    let found: Vec<u64> = listed.iter().map(|version| version.version).collect();
+    assert_eq!(found, (0..=12).rev().collect::<Vec<_>>());
+    assert!(listed.iter().all(|version| version.committed.is_some() && version.operation.is_some()));
+    assert_eq!(listed[12].operation.as_deref(), Some("CREATE TABLE"));
 }
 
 #[tokio::test]
@@ -84,6 +89,7 @@ async fn what_is_not_retained_is_none() {
         assert!(hasty.at(newest, version).await.unwrap().is_none(), "{version}");
     }
     assert!(hasty.at(newest, 12).await.unwrap().is_some());
+    assert_eq!(hasty.readable(newest).await.unwrap().len(), 1);
     // Its files are not, either.
     assert!(hasty.vacuum(newest).await.unwrap().files > 0);
     let rebuilt = log.at(newest, 3).await.unwrap().unwrap();
@@ -115,6 +121,8 @@ async fn the_log_keeps_what_retained_versions_are_made_of() {
         let rebuilt = log.at_from(newest, &states[2], state.version()).await.unwrap();
         assert_eq!(rebuilt.as_deref().map(shown), (state.version() >= 8).then(|| shown(state)));
     }
+    let listed = log.readable(newest).await.unwrap();
+    assert_eq!(listed.last().map(|version| version.version), Some(8));
 }
 
 #[tokio::test]

@@ -136,6 +136,7 @@ const SYSTEM: &[&str] = &[
     "system.queries",
     "system.sets",
     "system.tables",
+    "system.versions",
 ];
 /// More candidates help nobody.
 const MOST: usize = 200;
