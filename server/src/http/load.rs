@@ -16,6 +16,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     error::{json, refuse, told},
+    expired::Expired,
     options::{Options, content_type},
     read::{Decoder, Start, TYPES, columns, next, room},
 };
@@ -40,6 +41,9 @@ struct Loaded {
     version: u64,
     /// The table was made for them.
     created: bool,
+    /// Those that are too old to be read already; `None`: the table keeps its rows for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired: Option<u64>,
 }
 
 pub(super) async fn load(
@@ -113,19 +117,34 @@ async fn all(
         let decoder = Decoder::new(media_type, table.schema())?.with_nulls(nulls);
         let decoder = decoder.with_stop(stop.stop.clone());
         let (caller, table) = (call.caller().clone(), Arc::clone(&table));
-        let mut loading =
-            Loading { state, caller, table, replace_by, stream, decoder, write: None, held, stop, deadline };
+        let expired = Expired::of(&table, state.environment.now_micros());
+        let mut loading = Loading {
+            state,
+            caller,
+            table,
+            replace_by,
+            stream,
+            decoder,
+            write: None,
+            expired,
+            held,
+            stop,
+            deadline,
+        };
         loading.body(start, body).await?;
-        let Loading { stream, write, .. } = loading;
+        let Loading { stream, write, expired, .. } = loading;
         let write = write.ok_or_else(|| RequestError::protocol("the body names no columns"))?;
         stream.take_place()?;
-        write.commit(stream).await
+        let done = write.commit(stream).await?;
+        Ok::<_, RequestError>((done, expired.map(|expired| expired.rows)))
     };
     match (loaded.await, draft) {
-        (Ok(done), None) => Ok(Loaded { rows: done.rows, version: done.version, created: false }),
-        (Ok(done), Some(draft)) => {
+        (Ok((done, expired)), None) => {
+            Ok(Loaded { rows: done.rows, version: done.version, created: false, expired })
+        }
+        (Ok((done, expired)), Some(draft)) => {
             draft.publish(Vec::new()).await?;
-            Ok(Loaded { rows: done.rows, version: table.snapshot().version(), created: true })
+            Ok(Loaded { rows: done.rows, version: table.snapshot().version(), created: true, expired })
         }
         (Err(error), None) => Err(error),
         (Err(error), Some(draft)) => {
@@ -192,6 +211,8 @@ struct Loading<'a> {
     decoder: Decoder,
     /// Once the columns are known.
     write: Option<Write>,
+    /// Those that are too old, where the table does not keep its rows for good.
+    expired: Option<Expired>,
     /// For what the decoder has.
     held: Reservation,
     /// Ends the decoder's work when the load is over.
@@ -244,6 +265,9 @@ impl Loading<'_> {
         while let Some(batch) = self.decode(Decoder::next).await? {
             if Instant::now() >= self.deadline {
                 return Err(RequestError::deadline());
+            }
+            if let (Some(expired), Some(columns)) = (&mut self.expired, self.decoder.columns()) {
+                expired.see(columns, &batch);
             }
             let write = self.write.take().ok_or_else(RequestError::internal)?;
             // The rows of a piece are made of its bytes, and counted by them once.

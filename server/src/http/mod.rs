@@ -7,6 +7,7 @@
 mod answer;
 mod console;
 mod error;
+mod expired;
 mod fetch;
 #[cfg(feature = "sql")]
 mod formats;

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use basalt_client::{
-    Client,
+    Client, Retention,
     arrow::schema::{DataType, Field, Schema},
 };
 use basalt_proto::v1 as pb;
@@ -329,4 +329,22 @@ async fn a_table_is_made_for_rows_or_not_at_all() {
     let (code, body) = load(http, "v", "create=true", "text/csv", &many).await;
     assert_eq!(code, 200, "{body}");
     assert_eq!(rows(&server, "v").await, 1_500_000);
+}
+
+#[tokio::test]
+async fn rows_that_are_too_old_already_are_counted() {
+    let (server, http) = start().await;
+    let csv = b"id,at,day\n1,2013-07-04 10:00:00,2013-07-04\n2,2999-01-01 00:00:00,2999-01-01\n3,,\n";
+    let (code, body) = load(http, "t", "create=true", "text/csv", csv).await;
+    assert_eq!((code, body.contains("expired")), (200, false), "{body}");
+    for column in ["at", "day"] {
+        let hour = Retention::new(column, Duration::from_secs(3600));
+        server.client.set_retention("t", Some(&hour)).await.unwrap();
+        let (code, body) = load(http, "t", "", "text/csv", csv).await;
+        let told: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((code, &told["rows"], &told["expired"]), (200, &3.into(), &1.into()), "{column}: {body}");
+        let line = b"{\"id\":4,\"at\":null}\n{\"id\":5}\n";
+        let (_, body) = load(http, "t", "", "application/x-ndjson", line).await;
+        assert!(body.contains("\"expired\":0"), "{column}: {body}");
+    }
 }
