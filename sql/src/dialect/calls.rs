@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
 };
 
-use super::exprs::{arguments, bare, literal, parsed};
+use super::exprs::{arguments, bare, literal, parsed, text};
 use crate::{
     error::{Error, Result},
     limits,
@@ -87,7 +87,7 @@ pub(super) fn deviation(function: &ast::Function) -> Result<Option<Expr>> {
 pub(super) fn field_of(parts: &[ast::Ident]) -> Result<Expr> {
     let (column, fields) = parts.split_at(2);
     fields.iter().try_fold(Expr::CompoundIdentifier(column.to_vec()), |value, field| {
-        let field = Expr::value(Value::SingleQuotedString(field.value.clone()));
+        let field = text(field.value.clone());
         parsed("get_field($1, $2)", &[value, field], &mut 0)
     })
 }
@@ -192,12 +192,12 @@ pub(super) fn options(name: &str, args: &mut Vec<FunctionArg>) -> Result<()> {
         _ => return Ok(()),
     };
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(given))) = args.get_mut(at) else { return Ok(()) };
-    let Some(text) = literal(given) else { return Ok(()) };
-    if let Some(other) = text.chars().find(|c| !"cgims".contains(*c)) {
+    let Some(letters) = literal(given) else { return Ok(()) };
+    if let Some(other) = letters.chars().find(|c| !"cgims".contains(*c)) {
         return Err(Error::unsupported(format!("the option {other:?} of a regular expression")));
     }
-    let kept = text.replace('c', "");
-    *given = Expr::value(Value::SingleQuotedString(kept.clone()));
+    let kept = letters.replace('c', "");
+    *given = text(kept.clone());
     if kept.is_empty() {
         args.remove(at);
     }
@@ -212,7 +212,7 @@ pub(super) fn packed(function: &mut ast::Function) -> Result<()> {
         let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument else {
             return Err(Error::unsupported("struct_pack of fields without names"));
         };
-        let name = Expr::value(Value::SingleQuotedString(name.value.clone()));
+        let name = text(name.value.clone());
         let parts = [name, value.clone()].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(part)));
         fields.extend(parts);
     }
@@ -233,7 +233,7 @@ pub(super) fn fields(root: &Expr, chain: &mut [ast::AccessExpr]) {
         if let ast::AccessExpr::Dot(field) = access
             && let Expr::Identifier(name) = &*field
         {
-            *field = Expr::value(Value::SingleQuotedString(name.value.clone()));
+            *field = text(name.value.clone());
         }
     }
 }

@@ -19,6 +19,11 @@ use crate::{
     syntax::BOTH_BOUNDS,
 };
 
+/// A text as it stands in a statement.
+pub(super) fn text(text: String) -> Expr {
+    Expr::value(Value::SingleQuotedString(text))
+}
+
 /// `None`: no list.
 pub(super) fn arguments(function: &ast::Function) -> Option<&[FunctionArg]> {
     match &function.args {
