@@ -3,13 +3,13 @@
 
 mod path;
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use arrow_array::{
-    Array as _, ArrayRef, BooleanArray, Int64Array, StringArray,
-    builder::{Float64Builder, ListBuilder, StringBuilder},
+    Array as _, ArrayRef, ArrowPrimitiveType, BooleanArray, Int64Array, StringArray,
+    builder::{ListBuilder, PrimitiveBuilder, StringBuilder},
     cast::AsArray as _,
-    types::Int64Type,
+    types::{Float32Type, Float64Type, Int64Type},
 };
 use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
@@ -17,8 +17,8 @@ use basalt_nested::says_infinity;
 use datafusion::{
     common::{DFSchema, Result},
     logical_expr::{
-        Cast, ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-        Signature, Volatility,
+        ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility,
     },
 };
 use serde::de::IgnoredAny;
@@ -50,14 +50,22 @@ enum Kind {
     /// By keys that are each an argument.
     ExtractKeys,
     TextKeys,
-    /// The values of an array as a list: as they are written, as texts, and as floats.
+    /// The values of an array as a list: as they are written, as texts, and as floats. In a cast that is tried, what is none
+    /// is NULL.
     Elements,
-    ElementTexts,
-    ElementFloats,
+    ElementTexts {
+        is_try: bool,
+    },
+    ElementFloats {
+        is_try: bool,
+    },
+    ElementReals {
+        is_try: bool,
+    },
 }
 
 /// Its kind, name and other names.
-const ALL: [(Kind, &str, &[&str]); 17] = [
+const ALL: [(Kind, &str, &[&str]); 21] = [
     (Kind::Checked, "json", &[]),
     (Kind::IsValid, "json_valid", &[]),
     (Kind::Extract, "json_extract", &[]),
@@ -73,12 +81,20 @@ const ALL: [(Kind, &str, &[&str]); 17] = [
     (Kind::ExtractKeys, "json_extract_path", &["jsonb_extract_path"]),
     (Kind::TextKeys, "json_extract_path_text", &["jsonb_extract_path_text"]),
     (Kind::Elements, "basalt_json_elements", &[]),
-    (Kind::ElementTexts, TEXTS, &[]),
-    (Kind::ElementFloats, FLOATS, &[]),
+    (Kind::ElementTexts { is_try: false }, TEXTS, &[]),
+    (Kind::ElementTexts { is_try: true }, TRIED_TEXTS, &[]),
+    (Kind::ElementFloats { is_try: false }, FLOATS, &[]),
+    (Kind::ElementFloats { is_try: true }, TRIED_FLOATS, &[]),
+    (Kind::ElementReals { is_try: false }, REALS, &[]),
+    (Kind::ElementReals { is_try: true }, TRIED_REALS, &[]),
 ];
 /// What casts of JSON to lists are made of.
 const TEXTS: &str = "basalt_json_texts";
+const TRIED_TEXTS: &str = "basalt_json_tried_texts";
 const FLOATS: &str = "basalt_json_floats";
+const TRIED_FLOATS: &str = "basalt_json_tried_floats";
+const REALS: &str = "basalt_json_reals";
+const TRIED_REALS: &str = "basalt_json_tried_reals";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Json {
@@ -100,22 +116,27 @@ fn function(kind: Kind, name: &'static str, aliases: &[&str]) -> ScalarUDF {
 }
 
 /// Whether a cast is one of texts to lists of what has a text in JSON: others, and lists in lists, are no casts of theirs.
-pub(crate) fn is_list(cast: &Cast, schema: &DFSchema) -> bool {
+pub(crate) fn is_list(json: &Expr, list: &DataType, schema: &DFSchema) -> bool {
     let is_one = |item: &DataType| {
-        item.is_string() || item.is_integer() || matches!(item, DataType::Boolean | DataType::Float64)
+        item.is_string()
+            || item.is_integer()
+            || matches!(item, DataType::Boolean | DataType::Float32 | DataType::Float64)
+            || matches!(item, DataType::Decimal128(..) | DataType::Date32 | DataType::Timestamp(..))
     };
-    lists::item(cast.field.data_type()).is_some_and(|item| is_one(&item))
-        && cast.expr.get_type(schema).is_ok_and(|of| of.is_string())
+    lists::item(list).is_some_and(|item| is_one(&item))
+        && json.get_type(schema).is_ok_and(|of| of.is_string())
 }
 
-/// A text that is an array of JSON as a list, which is cast to the one that is wanted then.
-pub(crate) fn as_list(json: Expr, list: &DataType) -> Expr {
-    let of = match lists::item(list) {
+/// A text that is an array of JSON as a list, which is cast to the one that is wanted then; NULL where that is tried, and the
+/// text is no array.
+pub(crate) fn as_list(json: Expr, list: &DataType, is_try: bool) -> Expr {
+    let (kind, names) = match lists::item(list) {
         // Arrow takes a number that is too large for infinity.
-        Some(DataType::Float64) => function(Kind::ElementFloats, FLOATS, &[]),
-        _ => function(Kind::ElementTexts, TEXTS, &[]),
+        Some(DataType::Float64) => (Kind::ElementFloats { is_try }, [FLOATS, TRIED_FLOATS]),
+        Some(DataType::Float32) => (Kind::ElementReals { is_try }, [REALS, TRIED_REALS]),
+        _ => (Kind::ElementTexts { is_try }, [TEXTS, TRIED_TEXTS]),
     };
-    of.call(vec![json])
+    function(kind, names[usize::from(is_try)], &[]).call(vec![json])
 }
 
 impl Kind {
@@ -123,7 +144,8 @@ impl Kind {
     fn paths(self) -> (usize, usize) {
         match self {
             Self::Checked | Self::IsValid | Self::TypeOf => (0, 0),
-            Self::Elements | Self::ElementTexts | Self::ElementFloats => (0, 0),
+            Self::Elements => (0, 0),
+            Self::ElementTexts { .. } | Self::ElementFloats { .. } | Self::ElementReals { .. } => (0, 0),
             Self::Type | Self::Length | Self::Keys => (0, 1),
             Self::ExtractKeys | Self::TextKeys => (1, usize::MAX),
             _ => (1, 1),
@@ -173,8 +195,9 @@ impl ScalarUDFImpl for Json {
         Ok(match self.kind {
             Kind::IsValid | Kind::Exists => DataType::Boolean,
             Kind::Length => DataType::Int64,
-            Kind::Keys | Kind::Elements | Kind::ElementTexts => lists::list_type(DataType::Utf8),
-            Kind::ElementFloats => lists::list_type(DataType::Float64),
+            Kind::Keys | Kind::Elements | Kind::ElementTexts { .. } => lists::list_type(DataType::Utf8),
+            Kind::ElementFloats { .. } => lists::list_type(DataType::Float64),
+            Kind::ElementReals { .. } => lists::list_type(DataType::Float32),
             _ => DataType::Utf8,
         })
     }
@@ -220,28 +243,22 @@ impl ScalarUDFImpl for Json {
                     }
                     Arc::new(lists.finish())
                 }
-                kind @ (Kind::Elements | Kind::ElementTexts) => {
+                kind @ (Kind::Elements | Kind::ElementTexts { .. }) => {
                     let mut lists = ListBuilder::new(StringBuilder::new());
                     for row in rows {
-                        let values = found(row, &mut paths)?.map(elements).transpose()?.flatten();
+                        let values = kind.values(found(row, &mut paths))?;
                         for value in values.iter().flatten() {
-                            lists.values().append_option(kind.shown(value.get())?);
+                            lists.values().append_option(kind.tried(kind.shown(value.get()))?);
                         }
                         lists.append(values.is_some());
                     }
                     Arc::new(lists.finish())
                 }
-                kind @ Kind::ElementFloats => {
-                    let mut lists = ListBuilder::new(Float64Builder::new());
-                    for row in rows {
-                        let values = found(row, &mut paths)?.map(elements).transpose()?.flatten();
-                        for value in values.iter().flatten() {
-                            let text = kind.shown(value.get())?;
-                            lists.values().append_option(text.as_deref().map(float).transpose()?);
-                        }
-                        lists.append(values.is_some());
-                    }
-                    Arc::new(lists.finish())
+                kind @ Kind::ElementFloats { .. } => {
+                    floats::<Float64Type>(kind, rows.map(|row| found(row, &mut paths)), "double")?
+                }
+                kind @ Kind::ElementReals { .. } => {
+                    floats::<Float32Type>(kind, rows.map(|row| found(row, &mut paths)), "real")?
                 }
                 kind => {
                     let shown = rows.map(|row| {
@@ -296,6 +313,25 @@ fn step(of: &ArrayRef, row: usize) -> Step {
 }
 
 impl Kind {
+    /// The values of an array, if it is one that is there.
+    fn values(self, json: Result<Option<&str>, Error>) -> Result<Option<Vec<&RawValue>>, Error> {
+        self.tried(json.and_then(|json| json.map(elements).transpose().map(Option::flatten)))
+    }
+
+    /// What is made of a value; nothing, where that is tried and is an error.
+    fn tried<T>(self, made: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+        let is_try = match self {
+            Self::ElementTexts { is_try }
+            | Self::ElementFloats { is_try }
+            | Self::ElementReals { is_try } => is_try,
+            _ => false,
+        };
+        match made {
+            Err(_) if is_try => Ok(None),
+            made => made,
+        }
+    }
+
     /// What is shown of a value, of which the text is JSON; `None`: NULL.
     fn shown(self, json: &str) -> Result<Option<String>, Error> {
         let first = json.as_bytes().first();
@@ -317,8 +353,9 @@ impl Kind {
             | Self::Scalar
             | Self::TextBraces
             | Self::TextKeys
-            | Self::ElementTexts
-            | Self::ElementFloats => match first {
+            | Self::ElementTexts { .. }
+            | Self::ElementFloats { .. }
+            | Self::ElementReals { .. } => match first {
                 Some(b'"') => Some(serde_json::from_str(json).map_err(|error| malformed(json, &error))?),
                 Some(b'n') => None,
                 _ => Some(json.to_owned()),
@@ -364,14 +401,37 @@ fn elements(json: &str) -> Result<Option<Vec<&RawValue>>, Error> {
     }
 }
 
+/// Lists of the floats that arrays of JSON hold.
+fn floats<'j, T>(
+    kind: Kind,
+    rows: impl Iterator<Item = Result<Option<&'j str>, Error>>,
+    name: &str,
+) -> Result<ArrayRef, Error>
+where
+    T: ArrowPrimitiveType,
+    T::Native: FromStr + Into<f64>,
+{
+    let mut lists = ListBuilder::new(PrimitiveBuilder::<T>::new());
+    for json in rows {
+        let values = kind.values(json)?;
+        for value in values.iter().flatten() {
+            let text = kind.shown(value.get());
+            let made = text.and_then(|text| text.map(|text| float::<T::Native>(&text, name)).transpose());
+            lists.values().append_option(kind.tried(made)?);
+        }
+        lists.append(values.is_some());
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
 /// A float, which is none where it is too large for one.
-fn float(text: &str) -> Result<f64, Error> {
-    let float = text
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .filter(|float| float.is_finite() || says_infinity(text) || float.is_nan());
-    float.ok_or_else(|| Error::new(ErrorKind::TypeMismatch, format!("{} is no double", shortened(text))))
+fn float<F: FromStr + Into<f64> + Copy>(text: &str, name: &str) -> Result<F, Error> {
+    let fits = |float: &F| {
+        let wide: f64 = (*float).into();
+        wide.is_finite() || says_infinity(text) || wide.is_nan()
+    };
+    let float = text.trim().parse::<F>().ok().filter(fits);
+    float.ok_or_else(|| Error::new(ErrorKind::TypeMismatch, format!("{} is no {name}", shortened(text))))
 }
 
 /// The keys of an object, in their order; of anything else none.

@@ -372,9 +372,13 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             transformed(Expr::ScalarFunction(function), changed)
         }
         // A text is an array of JSON.
-        Expr::Cast(mut of) if json::is_list(&of, schema) => {
-            *of.expr = json::as_list(*of.expr, of.field.data_type());
+        Expr::Cast(mut of) if json::is_list(&of.expr, of.field.data_type(), schema) => {
+            *of.expr = json::as_list(*of.expr, of.field.data_type(), false);
             Transformed::yes(Expr::Cast(of))
+        }
+        Expr::TryCast(mut of) if json::is_list(&of.expr, of.field.data_type(), schema) => {
+            *of.expr = json::as_list(*of.expr, of.field.data_type(), true);
+            Transformed::yes(Expr::TryCast(of))
         }
         // Arrow would make a list of one value.
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })
