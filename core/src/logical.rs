@@ -29,7 +29,7 @@ use crate::{
     query::Literal,
     schema::DataType,
     time,
-    value::pow10,
+    value::{floor_of_float, pow10},
 };
 
 /// Digits of a decimal that is held as a number.
@@ -63,6 +63,19 @@ impl fmt::Display for Logical {
             Self::Time => f.write_str("time"),
         }
     }
+}
+
+/// Where a literal stands among the values of such a type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// It is a value, which has this form.
+    Equal(Literal),
+    /// Behind the value of this form, and before the next one.
+    Between(Literal),
+    /// Before all of them.
+    Below,
+    /// Behind all of them.
+    Above,
 }
 
 impl Logical {
@@ -194,29 +207,24 @@ impl Logical {
         }
     }
 
-    /// A literal that is compared with values of the type, in their form.
+    /// Where a literal that is not null stands among the values of the type.
     ///
     /// # Errors
-    /// [`ErrorKind::TypeMismatch`] for one that is no value of the type.
-    pub fn literal(self, literal: &Literal) -> Result<Literal> {
+    /// [`ErrorKind::TypeMismatch`] for one that does not compare with them.
+    pub fn place(self, literal: &Literal) -> Result<Place> {
         let mismatch = || {
             let message = format!("a column of type {self} does not compare with {literal:?}");
             Error::new(ErrorKind::TypeMismatch, message)
         };
         let form = match (self, literal) {
-            (_, Literal::Null) => Some(Literal::Null),
             (Self::Decimal { precision, scale }, literal) => {
-                let (unscaled, given) = match literal {
-                    Literal::Int(value) => (i128::from(*value), 0),
-                    Literal::UInt(value) => (i128::from(*value), 0),
-                    Literal::Decimal { unscaled, scale } => (*unscaled, *scale),
-                    Literal::Text(text) => parse_decimal(text).ok_or_else(mismatch)?,
-                    _ => return Err(mismatch()),
-                };
-                let (up, down) = (scale.saturating_sub(given), given.saturating_sub(scale));
-                let (up, down) = pow10(up).zip(pow10(down)).ok_or_else(mismatch)?;
-                let scaled = (unscaled % down == 0).then(|| (unscaled / down).checked_mul(up)).flatten();
-                scaled.and_then(|scaled| decimal_form(scaled, precision)).map(Literal::Text)
+                let (floor, is_exact) = floor_among(literal, scale).ok_or_else(mismatch)?;
+                return Ok(match (decimal_form(floor, precision), is_exact) {
+                    (Some(form), true) => Place::Equal(Literal::Text(form)),
+                    (Some(form), false) => Place::Between(Literal::Text(form)),
+                    (None, _) if floor < 0 => Place::Below,
+                    (None, _) => Place::Above,
+                });
             }
             (Self::Binary, Literal::Text(text)) => {
                 let digits = text.strip_prefix("\\x").unwrap_or(text).to_ascii_lowercase();
@@ -229,7 +237,7 @@ impl Logical {
             (Self::Time, Literal::Int(_) | Literal::UInt(_)) => Some(literal.clone()),
             _ => None,
         };
-        form.ok_or_else(mismatch)
+        form.map(Place::Equal).ok_or_else(mismatch)
     }
 
     /// Checks that what is written in the form is a value's.
@@ -271,6 +279,28 @@ const NARROW_WIDTH: u8 = NARROW_DIGITS + 1;
 
 fn wrong(row: usize, what: &str) -> Error {
     Error::new(ErrorKind::InvalidBatch, format!("row {row}: {what}"))
+}
+
+/// The greatest `n` for which `n * 10^-scale` is not above a number, and whether it is equal; `None`: it is no number. What is far
+/// beyond all decimals stays there.
+fn floor_among(literal: &Literal, scale: u8) -> Option<(i128, bool)> {
+    let (unscaled, given) = match literal {
+        Literal::Int(value) => (i128::from(*value), 0),
+        Literal::UInt(value) => (i128::from(*value), 0),
+        Literal::Decimal { unscaled, scale } => (*unscaled, *scale),
+        Literal::Text(text) => parse_decimal(text)?,
+        Literal::Float(f) if f.is_nan() || *f == f64::INFINITY => return Some((i128::MAX, false)),
+        Literal::Float(f) if *f == f64::NEG_INFINITY => return Some((i128::MIN, false)),
+        Literal::Float(f) => return Some(floor_of_float(*f, scale)),
+        _ => return None,
+    };
+    let (up, down) = (pow10(scale.saturating_sub(given)), pow10(given.saturating_sub(scale)));
+    let Some((up, down)) = up.zip(down) else {
+        // More decimal places than any decimal has: between two of them, unless it is 0.
+        return Some((-i128::from(unscaled < 0), unscaled == 0));
+    };
+    let scaled = unscaled.saturating_mul(up);
+    Some((scaled.div_euclid(down), scaled.rem_euclid(down) == 0))
 }
 
 /// The form of a decimal, if it has no more digits than that.
@@ -416,24 +446,31 @@ mod tests {
     #[test]
     fn literals_have_forms() {
         let decimal = Logical::Decimal { precision: 20, scale: 2 };
-        let text = |literal: Literal| match decimal.literal(&literal) {
-            Ok(Literal::Text(text)) => Some(text),
+        let place = |literal: Literal| decimal.place(&literal).unwrap();
+        let form = |text: &str| Literal::Text(text.to_owned());
+        let seven = Place::Equal(form("100000000000000000700"));
+        assert_eq!(place(Literal::Int(7)), seven);
+        assert_eq!(place(Literal::Decimal { unscaled: 7000, scale: 3 }), seven);
+        assert_eq!(place(Literal::Text("7.0".to_owned())), seven);
+        assert_eq!(place(Literal::Float(7.0)), seven);
+        let behind = Place::Between(form("100000000000000000700"));
+        assert_eq!(place(Literal::Decimal { unscaled: 7001, scale: 3 }), behind);
+        assert_eq!(place(Literal::Float(7.001)), behind);
+        let zero = Place::Between(form("100000000000000000000"));
+        assert_eq!(place(Literal::Decimal { unscaled: 1, scale: 200 }), zero);
+        let before_zero = Place::Between(form("099999999999999999999"));
+        assert_eq!(place(Literal::Decimal { unscaled: -1, scale: 200 }), before_zero);
+        assert_eq!(place(Literal::Text("1".to_owned() + &"0".repeat(18))), Place::Above);
+        assert_eq!(place(Literal::Text("-".to_owned() + &"9".repeat(38))), Place::Below);
+        assert_eq!(place(Literal::Float(f64::NAN)), Place::Above);
+        assert_eq!(place(Literal::Float(f64::NEG_INFINITY)), Place::Below);
+        for bad in [Literal::Text("1e3".to_owned()), Literal::Bool(true)] {
+            assert_eq!(decimal.place(&bad).unwrap_err().kind(), ErrorKind::TypeMismatch, "{bad:?}");
+        }
+        let of = |logical: Logical, text: &str| match logical.place(&Literal::Text(text.to_owned())).ok()? {
+            Place::Equal(form) => Some(form),
             _ => None,
         };
-        let seven = Some("100000000000000000700".to_owned());
-        assert_eq!(text(Literal::Int(7)), seven);
-        assert_eq!(text(Literal::Decimal { unscaled: 7000, scale: 3 }), seven);
-        assert_eq!(text(Literal::Text("7.0".to_owned())), seven);
-        for bad in [
-            Literal::Decimal { unscaled: 7001, scale: 3 },
-            Literal::Text("1e3".to_owned()),
-            Literal::Text("1".to_owned() + &"0".repeat(18)),
-            Literal::Float(7.0),
-            Literal::Bool(true),
-        ] {
-            assert_eq!(decimal.literal(&bad).unwrap_err().kind(), ErrorKind::TypeMismatch, "{bad:?}");
-        }
-        let of = |logical: Logical, text: &str| logical.literal(&Literal::Text(text.to_owned())).ok();
         assert_eq!(of(Logical::Binary, "\\x00FF"), Some(Literal::Text("00ff".to_owned())));
         assert_eq!(of(Logical::Binary, "0"), None);
         assert_eq!(of(Logical::Time, "00:00:01.5"), Some(Literal::Int(1_500_000)));

@@ -112,6 +112,12 @@ impl Resolver<'_> {
         let (other, snapshot) = self.table(&reference.table, None)?;
         let types = (type_of(table, &attribute.column)?, type_of(&other, &reference.column)?);
         let data_type = type_of(&other, &attribute.name)?;
+        if let Some(logical) =
+            other.schema().index_of(&attribute.name).and_then(|at| other.schema().fields()[at].logical)
+        {
+            let message = format!("{attribute} is {logical}, of which there are conditions alone");
+            return Err(Error::new(ErrorKind::TypeMismatch, message));
+        }
         let column = |name: &str| SelectItem { expr: Expr::Column(name.to_owned()), name: None };
         let query = Query {
             select: vec![column(&reference.column), column(&attribute.name)],

@@ -11,6 +11,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_SEMI_JOINS},
     query::{Filter, Query, SemiJoin, SipOrigin},
+    schema::Field,
     table::{Catalog, Snapshot, Table, no_column},
 };
 
@@ -139,7 +140,8 @@ impl<'a> Resolver<'a> {
             self.filter(filter)?;
         }
         if let Some(having) = &mut query.having {
-            self.joins_of(having, 1).map_err(|e| e.at("having"))?;
+            let table = Arc::clone(&self.outer);
+            self.joins_of(&table, having, 1).map_err(|e| e.at("having"))?;
         }
         let table = Arc::clone(&self.outer);
         self.lookups_of_selected(&table, query)
@@ -157,15 +159,15 @@ impl<'a> Resolver<'a> {
     /// What a filter on a table needs of others: the sets of its semi-joins, the values of its attributes.
     fn filter_of(&mut self, table: &Table, filter: &mut Filter, depth: usize) -> Result<()> {
         self.conditions(table, filter)?;
-        self.joins_of(filter, depth)?;
+        self.joins_of(table, filter, depth)?;
         self.lookups(table, filter)
     }
 
-    fn joins_of(&mut self, filter: &mut Filter, depth: usize) -> Result<()> {
-        replace(filter, depth, &mut |join, depth| self.semi_join(join, depth))
+    fn joins_of(&mut self, table: &Table, filter: &mut Filter, depth: usize) -> Result<()> {
+        replace(filter, depth, &mut |join, depth| self.semi_join(table, join, depth))
     }
 
-    fn semi_join(&mut self, join: &mut SemiJoin, depth: usize) -> Result<Filter> {
+    fn semi_join(&mut self, outer: &Table, join: &mut SemiJoin, depth: usize) -> Result<Filter> {
         self.joins += 1;
         if self.joins > MAX_SEMI_JOINS {
             let message = format!("more than {MAX_SEMI_JOINS} semi-joins");
@@ -177,6 +179,7 @@ impl<'a> Resolver<'a> {
             self.filter_of(&table, filter, depth + 1).map_err(|e| e.at("filter"))?;
         }
         let key = table.schema().index_of(&join.key).ok_or_else(|| no_column(&table, &join.key).at("key"))?;
+        check_forms(outer, &join.column, &table.schema().fields()[key])?;
         let started = self.control.now();
         let set = self.build.set(&Build {
             table: &table,
@@ -200,4 +203,16 @@ impl<'a> Resolver<'a> {
         self.tables.insert(name.to_owned(), found.clone());
         Ok(found)
     }
+}
+
+/// Fails where a column and a key are held in the forms of different types: nothing in a set tells them apart.
+fn check_forms(outer: &Table, column: &str, key: &Field) -> Result<()> {
+    // Default: there is no such column, which binding says.
+    let Some(at) = outer.schema().index_of(column) else { return Ok(()) };
+    let own = &outer.schema().fields()[at];
+    if own.logical == key.logical {
+        return Ok(());
+    }
+    let message = format!("a set of {} beside a column of type {}", key.type_name(), own.type_name());
+    Err(Error::new(ErrorKind::TypeMismatch, message).at("column"))
 }

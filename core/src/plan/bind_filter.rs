@@ -6,7 +6,7 @@ use std::{borrow::Cow, ops::Bound, sync::Arc};
 use super::{
     Binder,
     expr::{BoundExpr, literal_value},
-    literal::Position,
+    literal::{Position, parse_decimal},
     pred::{Pred, symbol},
 };
 use crate::{
@@ -14,8 +14,11 @@ use crate::{
     error::{Error, ErrorKind, Result},
     like::Pattern,
     limits::MAX_IN_LIST,
+    logical::{Logical, Place},
     query::{CompareOp, Expr, Filter, Literal, SipOrigin},
     schema::DataType,
+    time,
+    value::{self, Value},
 };
 
 impl Binder<'_> {
@@ -83,8 +86,24 @@ impl Binder<'_> {
             (.., BoundExpr::Slot(slot), Expr::Literal(literal)) => {
                 self.test(*slot, flip(op), literal).map_err(|e| e.at("left"))
             }
-            _ => self.general(op, bound_left, bound_right),
+            _ => {
+                let beside = |literal: &Expr, bound: BoundExpr, other: &BoundExpr| match literal {
+                    Expr::Literal(literal) => self.literal_beside(literal, other),
+                    _ => bound,
+                };
+                let left = beside(left, bound_left, &bound_right);
+                let right = beside(right, bound_right, &left);
+                self.general(op, left, right)
+            }
         }
+    }
+
+    /// A literal that is compared with an expression.
+    fn literal_beside(&self, literal: &Literal, other: &BoundExpr) -> BoundExpr {
+        BoundExpr::Literal(match (other, other.data_type(&self.slots)) {
+            (BoundExpr::Literal(_), _) | (_, None) => literal_value(literal),
+            (_, Some(data_type)) => value_beside(literal, data_type),
+        })
     }
 
     /// A comparison of two expressions.
@@ -93,9 +112,18 @@ impl Binder<'_> {
             return Ok(Pred::Constant(false));
         };
         if let (BoundExpr::Literal(left), BoundExpr::Literal(right)) = (&left, &right) {
-            let order = crate::value::compare(left, right);
+            let order = value::compare(left, right);
             let error = || Error::new(ErrorKind::TypeMismatch, format!("{a} does not compare with {b}"));
-            return Ok(Pred::Constant(crate::value::holds(op, order.ok_or_else(error)?)));
+            return Ok(Pred::Constant(value::holds(op, order.ok_or_else(error)?)));
+        }
+        let (form, other) = (left.logical(&self.slots), right.logical(&self.slots));
+        if form != other {
+            // The forms of two types say nothing about each other.
+            let name = |logical: Option<Logical>, held: DataType| {
+                logical.map_or_else(|| held.to_string(), |logical| logical.to_string())
+            };
+            let message = format!("{} does not compare with {}", name(form, a), name(other, b));
+            return Err(Error::new(ErrorKind::TypeMismatch, message));
         }
         let time = |t| matches!(t, DataType::Date32 | DataType::Timestamp);
         if a == b || (a.is_numeric() && b.is_numeric()) || (time(a) && time(b)) {
@@ -106,11 +134,41 @@ impl Binder<'_> {
 
     /// A slot against a literal.
     pub(super) fn test(&self, slot: usize, op: CompareOp, literal: &Literal) -> Result<Pred> {
-        let literal = &*self.in_form(slot, literal)?;
-        let data_type = self.slots.fields[slot].1;
         if *literal == Literal::Null {
             return Ok(Pred::Constant(false));
         }
+        let Some(logical) = self.slots.logicals[slot] else { return self.test_form(slot, op, literal) };
+        let is_before = matches!(op, CompareOp::Lt | CompareOp::Le);
+        let all = |is: bool| match is {
+            true => self.not_null(slot),
+            false => Pred::Constant(false),
+        };
+        match logical.place(literal)? {
+            Place::Equal(form) => self.test_form(slot, op, &form),
+            Place::Between(_) | Place::Below | Place::Above
+                if matches!(op, CompareOp::Eq | CompareOp::Ne) =>
+            {
+                Ok(all(op == CompareOp::Ne))
+            }
+            Place::Between(floor) => {
+                let op = if is_before { CompareOp::Le } else { CompareOp::Gt };
+                self.test_form(slot, op, &floor)
+            }
+            Place::Below => Ok(all(!is_before)),
+            Place::Above => Ok(all(is_before)),
+        }
+    }
+
+    fn not_null(&self, slot: usize) -> Pred {
+        match self.lowers(slot) {
+            true => Pred::IsNull { slot, negated: true },
+            false => Pred::ExprIsNull { expr: BoundExpr::Slot(slot), negated: true },
+        }
+    }
+
+    /// A slot against a literal in the form in which its values are held.
+    fn test_form(&self, slot: usize, op: CompareOp, literal: &Literal) -> Result<Pred> {
+        let data_type = self.slots.fields[slot].1;
         if data_type == DataType::Utf8 {
             let Literal::Text(text) = literal else {
                 return self.general(op, BoundExpr::Slot(slot), BoundExpr::Literal(literal_value(literal)));
@@ -138,34 +196,17 @@ impl Binder<'_> {
                 return Ok(Pred::Keys { slot, test, codes: None, negated, text });
             }
         }
-        let value = match (literal, data_type) {
-            (Literal::Text(text), DataType::Date32) => {
-                crate::time::parse_date(text).map(crate::value::Value::Date)
-            }
-            (Literal::Text(text), DataType::Timestamp) => {
-                crate::time::parse_timestamp(text).map(crate::value::Value::Timestamp)
-            }
-            (Literal::Text(text), DataType::Decimal { .. }) => super::literal::parse_decimal(text)
-                .map(|(unscaled, scale)| crate::value::Value::Decimal { unscaled, scale }),
-            // What a person wrote as 0.1 is the float32 that reads as 0.1.
-            #[allow(clippy::cast_possible_truncation, reason = "the nearest float32 is asked for")]
-            (Literal::Decimal { unscaled, scale }, DataType::Float32) => {
-                let nearest = crate::value::to_f64(*unscaled, *scale) as f32;
-                Some(crate::value::Value::Float(f64::from(nearest)))
-            }
-            _ => None,
-        };
-        let value = value.unwrap_or_else(|| literal_value(literal));
+        let value = value_beside(literal, data_type);
         Ok(Pred::Compare(op, BoundExpr::Slot(slot), BoundExpr::Literal(value)))
     }
 
-    /// A literal that is compared with a column, in the form in which the column is held.
-    fn in_form<'a>(&self, slot: usize, literal: &'a Literal) -> Result<Cow<'a, Literal>> {
-        let logical = self.lowers(slot).then(|| self.table.schema().fields()[slot].logical).flatten();
-        match logical {
-            Some(logical) => logical.literal(literal).map(Cow::Owned),
-            None => Ok(Cow::Borrowed(literal)),
-        }
+    /// A literal that a column may have, in the form in which it is held; `None`: it has it nowhere.
+    fn in_form<'a>(&self, slot: usize, literal: &'a Literal) -> Result<Option<Cow<'a, Literal>>> {
+        let Some(logical) = self.slots.logicals[slot] else { return Ok(Some(Cow::Borrowed(literal))) };
+        Ok(match logical.place(literal)? {
+            Place::Equal(form) => Some(Cow::Owned(form)),
+            Place::Between(_) | Place::Below | Place::Above => None,
+        })
     }
 
     fn text_of(&self, slot: usize, op: CompareOp, literal: &Literal) -> Arc<str> {
@@ -216,7 +257,7 @@ impl Binder<'_> {
         let BoundExpr::Slot(slot) = bound else {
             let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
             let each = given.map(|(i, literal)| {
-                self.general(op, bound.clone(), BoundExpr::Literal(literal_value(literal)))
+                self.general(op, bound.clone(), self.literal_beside(literal, &bound))
                     .map_err(|e| e.at(place(i)))
             });
             let each = each.collect::<Result<Vec<_>>>()?;
@@ -233,7 +274,9 @@ impl Binder<'_> {
         if *data_type == DataType::Utf8 {
             let mut texts = Vec::with_capacity(values.len());
             for (i, literal) in given {
-                let literal = self.in_form(slot, literal).map_err(|e| e.at(place(i)))?;
+                let Some(literal) = self.in_form(slot, literal).map_err(|e| e.at(place(i)))? else {
+                    continue;
+                };
                 let Literal::Text(text) = &*literal else {
                     let message = format!("a column of type utf8 does not compare with {literal:?}");
                     return Err(Error::new(ErrorKind::TypeMismatch, message).at(place(i)));
@@ -245,7 +288,7 @@ impl Binder<'_> {
         }
         let mut keys = Vec::with_capacity(values.len());
         for (i, literal) in given {
-            let literal = self.in_form(slot, literal).map_err(|e| e.at(place(i)))?;
+            let Some(literal) = self.in_form(slot, literal).map_err(|e| e.at(place(i)))? else { continue };
             if let Some((lo, hi)) =
                 Position::of(&literal, *data_type).map_err(|e| e.at(place(i)))?.key(*data_type)
             {
@@ -261,6 +304,7 @@ impl Binder<'_> {
     fn like(&mut self, expr: &Expr, pattern: &str, negated: bool, depth: usize) -> Result<Pred> {
         let parsed = Arc::new(Pattern::new(pattern).map_err(|e| e.at("pattern"))?);
         let bound = self.expr(expr, depth + 1).map_err(|e| e.at("expr"))?;
+        self.not_held("LIKE takes text", &bound).map_err(|e| e.at("expr"))?;
         match bound.data_type(&self.slots) {
             None => return Ok(Pred::Constant(false)),
             Some(DataType::Utf8) => {}
@@ -280,6 +324,26 @@ impl Binder<'_> {
             expr => Ok(Pred::Like { expr, pattern: parsed, negated }),
         }
     }
+}
+
+/// The value of a literal that is compared with values of a type: a text may say one of them.
+fn value_beside(literal: &Literal, data_type: DataType) -> Value {
+    let value = match (literal, data_type) {
+        (Literal::Text(text), DataType::Date32) => time::parse_date(text).map(Value::Date),
+        (Literal::Text(text), DataType::Timestamp) => time::parse_timestamp(text).map(Value::Timestamp),
+        (Literal::Text(text), DataType::Decimal { .. }) => {
+            parse_decimal(text).map(|(unscaled, scale)| Value::Decimal { unscaled, scale })
+        }
+        // What a person wrote as 0.1 is the float32 that reads as 0.1.
+        #[allow(clippy::cast_possible_truncation, reason = "the nearest float32 is asked for")]
+        (Literal::Decimal { unscaled, scale }, DataType::Float32) => {
+            let nearest = value::to_f64(*unscaled, *scale) as f32;
+            Some(Value::Float(f64::from(nearest)))
+        }
+        _ => None,
+    };
+    // Default: it is of a type of its own.
+    value.unwrap_or_else(|| literal_value(literal))
 }
 
 /// Where in the request a set stands.

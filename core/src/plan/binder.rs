@@ -38,7 +38,8 @@ impl<'a> Binder<'a> {
         let mut fields: Vec<_> =
             table.schema().fields().iter().map(|f| (f.name.clone(), f.data_type)).collect();
         fields.push((ROW_ADDRESS.to_owned(), DataType::UInt64));
-        let slots = Slots { fields, of_rows: true };
+        let logicals = table.schema().fields().iter().map(|f| f.logical).chain([None]).collect();
+        let slots = Slots { fields, logicals, of_rows: true };
         Self {
             table,
             version: snapshot.version(),
@@ -74,7 +75,8 @@ impl<'a> Binder<'a> {
             .iter()
             .zip(bound)
             .map(|(key, b)| (expr_text(key), b.data_type(&self.slots).invariant("null is no group key")));
-        let above = Slots { fields: fields.collect(), of_rows: false };
+        let logicals = bound.iter().map(|key| key.logical(&self.slots)).collect();
+        let above = Slots { fields: fields.collect(), logicals, of_rows: false };
         self.below = std::mem::replace(&mut self.slots, above);
         self.keys = keys.to_vec();
         self.aggregates = Some(Vec::new());
@@ -114,6 +116,9 @@ impl<'a> Binder<'a> {
             Expr::Arithmetic(op, left, right) => {
                 let left = self.expr(left, depth + 1).map_err(|e| e.at("arithmetic.left"))?;
                 let right = self.expr(right, depth + 1).map_err(|e| e.at("arithmetic.right"))?;
+                for side in [&left, &right] {
+                    self.not_held("arithmetic takes numbers", side)?;
+                }
                 let data_type = arithmetic_type(
                     *op,
                     left.data_type(&self.slots),
@@ -128,6 +133,14 @@ impl<'a> Binder<'a> {
                 Ok(BoundExpr::Time(*function, Box::new(of), data_type))
             }
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, depth).map_err(|e| e.at("aggregate")),
+        }
+    }
+
+    /// Fails for what is held in the form of another type, where the form would be taken for the value.
+    pub(super) fn not_held(&self, what: &str, expr: &BoundExpr) -> Result<()> {
+        match expr.logical(&self.slots) {
+            Some(logical) => Err(Error::new(ErrorKind::TypeMismatch, format!("{what}, not {logical}"))),
+            None => Ok(()),
         }
     }
 
@@ -176,6 +189,7 @@ impl<'a> Binder<'a> {
         let above = std::mem::replace(&mut self.slots, std::mem::take(&mut self.below));
         let keys = std::mem::take(&mut self.keys);
         let bound = self.bind_aggregate(aggregate, depth);
+        let logical = bound.as_ref().ok().and_then(|bound| bound.logical(&self.slots));
         self.keys = keys;
         self.below = std::mem::replace(&mut self.slots, above);
         let result = bound.map(|bound| {
@@ -184,6 +198,7 @@ impl<'a> Binder<'a> {
                 self.slots
                     .fields
                     .push((expr_text(&Expr::Aggregate(Box::new(aggregate.clone()))), bound.data_type));
+                self.slots.logicals.push(logical);
                 aggregates.push(bound);
                 aggregates.len() - 1
             });
@@ -206,6 +221,10 @@ impl<'a> Binder<'a> {
             return Err(
                 Error::new(ErrorKind::InvalidQuery, "this aggregate needs an argument").at("argument")
             );
+        }
+        if let (AggregateFunction::Sum | AggregateFunction::Avg, Some(argument)) = (function, &argument) {
+            let what = format!("{function:?} takes numbers").to_lowercase();
+            self.not_held(&what, argument).map_err(|e| e.at("argument"))?;
         }
         let argument_type = argument.as_ref().and_then(|a| a.data_type(&self.slots));
         if argument.is_some() && argument_type.is_none() {

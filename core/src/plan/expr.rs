@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use crate::{
     error::{Error, ErrorKind, Result},
     keys::Native,
+    logical::Logical,
     lookup::Lookup,
     query::{ArithmeticOp, Literal},
     schema::DataType,
@@ -43,6 +44,8 @@ pub struct BoundAttribute {
 pub struct Slots {
     /// The name and type of each.
     pub fields: Vec<(String, DataType)>,
+    /// What the values of each are, where they are held in the form of another type.
+    pub logicals: Vec<Option<Logical>>,
     /// Whether integers and decimals are those of rows, 64 bits wide, or those above aggregates, 128.
     pub of_rows: bool,
 }
@@ -159,6 +162,15 @@ impl BoundExpr {
                 Value::Date(_) => DataType::Date32,
                 Value::Timestamp(_) => DataType::Timestamp,
             }),
+        }
+    }
+
+    /// What its values are, where they are held in the form of another type.
+    pub fn logical(&self, slots: &Slots) -> Option<Logical> {
+        match self {
+            Self::Slot(i) => slots.logicals.get(*i).copied().flatten(),
+            // A resolver looks up no values that are held so, and nothing is computed with them.
+            Self::Attribute(_) | Self::Literal(_) | Self::Arithmetic(..) | Self::Time(..) => None,
         }
     }
 

@@ -49,6 +49,14 @@ pub struct BoundAggregate {
 }
 
 impl BoundAggregate {
+    /// What its values are, where they are held in the form of another type.
+    pub(crate) fn logical(&self, slots: &Slots) -> Option<Logical> {
+        match self.function {
+            AggregateFunction::Min | AggregateFunction::Max => self.argument.as_ref()?.logical(slots),
+            _ => None,
+        }
+    }
+
     /// The places behind the point that integer sums of the argument have.
     pub(crate) fn argument_scale(&self) -> u8 {
         match self.argument_type {
@@ -106,23 +114,6 @@ pub struct Plan {
     pub offset: u64,
     visible: usize,
     schema: Schema,
-}
-
-/// What the values of an expression are, where they are held in the form of another type.
-fn logical_of(expr: &Expr, table: &Table) -> Option<Logical> {
-    match expr {
-        Expr::Column(name) => {
-            let slot = table.schema().index_of(name)?;
-            table.schema().fields()[slot].logical
-        }
-        Expr::Aggregate(aggregate) => match aggregate.function {
-            AggregateFunction::Min | AggregateFunction::Max => {
-                logical_of(aggregate.argument.as_ref()?, table)
-            }
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 impl Plan {
@@ -202,9 +193,9 @@ impl Plan {
         let schema = Schema::of_answer(
             fields
                 .into_iter()
-                .zip(outputs.iter().zip(&select))
-                .map(|(name, (bound, (expr, _)))| Field {
-                    logical: logical_of(expr, table),
+                .zip(&outputs)
+                .map(|(name, bound)| Field {
+                    logical: bound.logical(&slots),
                     ..Field::new(name, bound.shown_type(&slots), true)
                 })
                 .collect(),

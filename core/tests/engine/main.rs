@@ -9,6 +9,7 @@ mod deletions;
 mod estimates;
 mod explain;
 mod groups;
+mod held;
 mod parts;
 mod retention;
 mod semi_joins;
