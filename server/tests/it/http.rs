@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use basalt_client::{
     Client, Retention,
-    arrow::schema::{DataType, Field, Schema},
+    arrow::schema::{DataType, Field, Schema, TimeUnit},
 };
 use basalt_proto::v1 as pb;
 use basalt_server::{Config, Listeners};
@@ -335,7 +335,13 @@ async fn a_table_is_made_for_rows_or_not_at_all() {
 async fn rows_that_are_too_old_already_are_counted() {
     let (server, http) = start().await;
     let csv = b"id,at,day\n1,2013-07-04 10:00:00,2013-07-04\n2,2999-01-01 00:00:00,2999-01-01\n3,,\n";
-    let (code, body) = load(http, "t", "create=true", "text/csv", csv).await;
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, true),
+        Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
+        Field::new("day", DataType::Date32, true),
+    ]);
+    server.client.create_table("t", &schema).await.unwrap();
+    let (code, body) = load(http, "t", "", "text/csv", csv).await;
     assert_eq!((code, body.contains("expired")), (200, false), "{body}");
     for column in ["at", "day"] {
         let hour = Retention::new(column, Duration::from_secs(3600));
