@@ -17,7 +17,8 @@ use datafusion::{
     execution::SessionState,
     functions_aggregate::{count::count_udaf, first_last::first_value_udaf},
     logical_expr::{
-        Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when,
+        Distinct, DistinctOn, Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection,
+        Subquery, lit, when,
     },
 };
 
@@ -114,23 +115,39 @@ impl Names<'_> {
         }
         let [input] = plan.inputs()[..] else { return Err(refused("in this place")) };
         let (mut around, mut changed) = (Around::new(input.clone()), false);
-        let mut rewritten = Vec::with_capacity(exprs.len());
-        for expr in exprs {
+        // Which of them name columns.
+        let named = match &plan {
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => 0..exprs.len(),
+            LogicalPlan::Distinct(Distinct::On(of)) => {
+                of.on_expr.len()..of.on_expr.len() + of.select_expr.len()
+            }
+            _ => 0..0,
+        };
+        let mut rewritten: Vec<Expr> = Vec::with_capacity(exprs.len());
+        for (at, expr) in exprs.iter().enumerate() {
+            // What DISTINCT ON is in the order of is what it is of: a subquery in both is one column.
+            let is_order = matches!(plan, LogicalPlan::Distinct(_)) && at >= named.end;
+            let key =
+                if is_order { exprs.iter().take(named.start).position(|key| key == expr) } else { None };
+            if let Some(key) = key.and_then(|key| rewritten.get(key)).cloned() {
+                rewritten.push(key);
+                continue;
+            }
             let name = expr.qualified_name();
-            let new = self.expr(expr, &mut around, &mut changed)?;
-            let renames = matches!(
-                plan,
-                LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)
-            );
-            rewritten.push(if renames && new.qualified_name() != name {
+            let new = self.expr(expr.clone(), &mut around, &mut changed)?;
+            rewritten.push(if named.contains(&at) && new.qualified_name() != name {
                 new.alias_qualified(name.0, name.1)
             } else {
                 new
             });
         }
         let schema = Arc::clone(plan.schema());
-        let plan = plan.with_new_exprs(rewritten, vec![around.plan])?;
-        let keeps = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_));
+        let plan = match &plan {
+            LogicalPlan::Distinct(Distinct::On(of)) => distinct_on(of, rewritten, around.plan)?,
+            plan => plan.with_new_exprs(rewritten, vec![around.plan])?,
+        };
+        let keeps =
+            matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_));
         if !changed || keeps { Ok(plan) } else { only(plan, schema.columns()) }
     }
 
@@ -506,6 +523,18 @@ fn unwrapped(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Subquery(subquery) => Transformed::yes(subquery.subquery.as_ref().clone()),
         plan => Transformed::no(plan),
     })
+}
+
+/// DISTINCT ON of other expressions: its keys, its list, and its order, which the plan would not be given.
+fn distinct_on(of: &DistinctOn, mut exprs: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPlan> {
+    let order = exprs.split_off(of.on_expr.len() + of.select_expr.len());
+    let list = exprs.split_off(of.on_expr.len());
+    let mut made = DistinctOn::try_new(exprs, list, None, Arc::new(input))?;
+    made.sort_expr = of.sort_expr.as_ref().map(|keys| {
+        let keys = keys.iter().zip(order);
+        keys.map(|(key, expr)| key.with_expr(expr)).collect()
+    });
+    Ok(LogicalPlan::Distinct(Distinct::On(made)))
 }
 
 /// A plan with some of its columns.

@@ -108,7 +108,13 @@ pub(crate) fn distinct_on(query: &mut ast::Query) -> Result<()> {
             _ => expr.clone(),
         }
     };
-    let on: Vec<Expr> = on.iter().map(meant).collect();
+    let mut once: Vec<Expr> = Vec::with_capacity(on.len());
+    for key in on.iter().map(meant) {
+        if !once.contains(&key) {
+            once.push(key);
+        }
+    }
+    let on = once;
     let fits = keys.len() >= on.len() && keys.iter().zip(&on).all(|(key, on)| meant(&key.expr) == *on);
     if keys.is_empty() || fits || select.qualify.is_some() {
         select.distinct = Some(ast::Distinct::On(on));
