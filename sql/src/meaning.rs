@@ -34,7 +34,7 @@ use crate::{
     epoch,
     error::Error,
     functions, json, lists, named, timestamps, truncated, untyped, windows,
-    zeros::{distinct_with_one_zero, is_computed, one_zero, windows_with_one_zero},
+    zeros::{distinct_with_one_zero, is_computed, one_zero, windows_by_columns},
 };
 
 /// Functions that give one of their arguments, or all of them.
@@ -89,8 +89,6 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             plan => plan,
         };
-        let windowed =
-            if let LogicalPlan::Window(window) = &plan { Some(Arc::clone(&window.input)) } else { None };
         let aggregated =
             if let LogicalPlan::Aggregate(groups) = &plan { Some(Arc::clone(&groups.input)) } else { None };
         let plan = if retyped { around_subqueries(plan, &schema)? } else { plan };
@@ -105,15 +103,13 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
                     expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
                 }
             }
-            if let Some(input) = &windowed {
-                expr = expr.transform_data(|expr| windows_with_one_zero(expr, input, &schema))?;
-            }
             if let Some(input) = &aggregated {
                 expr = expr.transform_data(|expr| distinct_with_one_zero(expr, input, &schema))?;
             }
             changed |= expr.transformed;
             Ok(expr.update_data(|expr| name.restore(expr)))
         })?;
+        let plan = plan.transform_data(windows_by_columns)?;
         retyped |= changed;
         match retyped {
             true => plan.map_data(LogicalPlan::recompute_schema),

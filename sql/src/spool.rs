@@ -29,7 +29,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) use self::ctes::shared;
 use self::rows::{Made, SpoolExec};
-use crate::correlated;
+use crate::{correlated, zeros};
 
 /// Aggregates that give the same again for the same rows in another order, as sums of what is no float do; the first value is that of
 /// subqueries which have one.
@@ -141,6 +141,16 @@ fn provider(plan: &LogicalPlan) -> Option<(&TableScan, &dyn TableProvider)> {
     let LogicalPlan::TableScan(scan) = plan else { return None };
     let source = scan.source.downcast_ref::<DefaultTableSource>()?;
     Some((scan, source.table_provider.as_ref()))
+}
+
+/// Whether a float that is read from a table is computed: those of a spool are its plan's, and those of a recursive query may be.
+pub(crate) fn is_computed(column: &Column, scan: &LogicalPlan) -> bool {
+    let Some((_, provider)) = provider(scan) else { return false };
+    let Some(spool) = provider.downcast_ref::<Spool>() else {
+        return provider.downcast_ref::<CteWorkTable>().is_some();
+    };
+    let Ok(at) = spool.schema.index_of(&column.name) else { return true };
+    zeros::is_computed(&Expr::from(spool.plan.schema().qualified_field(at)), &spool.plan)
 }
 
 /// What stands for the rows of a plan in another plan.

@@ -24,7 +24,6 @@ use crate::{
     gathered::moving::moving,
     meaning::{is_interval, is_positive, joined, nulls_apart, refuse},
     shifted,
-    zeros::one_zero,
 };
 
 /// Whether anything of it is another afterwards.
@@ -93,12 +92,6 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
         of.fun = WindowFunctionDefinition::WindowUDF(Arc::new(whole));
         changed = true;
     }
-    // Rows of a partition are those whose bits are the same. What they are ordered by beside stays what parts them: windows
-    // that are sorted alike are made together.
-    let parts = of.params.partition_by.clone();
-    changed |= one_zero(of.params.partition_by.iter_mut(), schema);
-    let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
-    changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_)) || parts.contains(key)), schema);
     for sort in &mut of.params.order_by {
         // Their digits have the same order, and ranges.
         if sort.expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Binary) {

@@ -1,28 +1,51 @@
 //! -0.0 is 0 in every order and every group: what tables hold has one zero, what is computed may have two.
 
+use std::sync::Arc;
+
 use datafusion::{
     common::{
-        DFSchema, Result,
+        Column, DFSchema, Result, ScalarValue,
         tree_node::{Transformed, TreeNode as _},
     },
-    logical_expr::{Distinct, Expr, ExprSchemable as _, LogicalPlan},
+    logical_expr::{
+        Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, Projection, TryCast, Window,
+        expr_rewriter::NamePreserver,
+    },
 };
 
-use crate::{functions, top::unaliased};
+use crate::{functions, spool};
 
-/// Whether a key of an order is computed, here or below, so that it may be -0.0: what tables hold has one zero.
+/// Whether a float is computed, here or below, so that it may be -0.0: what tables hold has one zero.
 pub(crate) fn is_computed(key: &Expr, input: &LogicalPlan) -> bool {
-    let Expr::Column(column) = key else { return true };
+    let column = match key {
+        Expr::Column(column) => column,
+        Expr::Alias(alias) => return is_computed(&alias.expr, input),
+        Expr::Literal(ScalarValue::Float64(value), _) => {
+            return value.is_some_and(|value| value.to_bits() == (-0.0_f64).to_bits());
+        }
+        Expr::Literal(ScalarValue::Float32(value), _) => {
+            return value.is_some_and(|value| value.to_bits() == (-0.0_f32).to_bits());
+        }
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => {
+            return match expr.get_type(input.schema()) {
+                // These have one zero.
+                Ok(of) if of.is_integer() || of.is_decimal() => false,
+                Ok(of) if of.is_floating() => is_computed(expr, input),
+                _ => true,
+            };
+        }
+        key => return !is_one_zero(key),
+    };
     let at = |schema: &DFSchema| schema.maybe_index_of_column(column);
     let of = |below: &LogicalPlan, at: usize| {
         let (qualifier, field) = below.schema().qualified_field(at);
         is_computed(&Expr::from((qualifier, field)), below)
     };
     match input {
-        LogicalPlan::TableScan(_) => false,
+        LogicalPlan::TableScan(_) => spool::is_computed(column, input),
         LogicalPlan::Projection(below) => {
             let made = at(&below.schema).and_then(|at| below.expr.get(at));
-            made.is_none_or(|made| is_computed(unaliased(made), &below.input))
+            made.is_none_or(|made| is_computed(made, &below.input))
         }
         LogicalPlan::SubqueryAlias(below) => at(&below.schema).is_none_or(|at| of(&below.input, at)),
         LogicalPlan::Union(union) => {
@@ -40,33 +63,79 @@ pub(crate) fn is_computed(key: &Expr, input: &LogicalPlan) -> bool {
         LogicalPlan::Aggregate(groups) => {
             let made =
                 at(&groups.schema).and_then(|at| groups.group_expr.iter().chain(&groups.aggr_expr).nth(at));
-            match made.map(unaliased) {
-                Some(column @ Expr::Column(_)) => is_computed(column, &groups.input),
+            match made.map(bare) {
                 Some(Expr::AggregateFunction(of)) => {
                     of.params.args.iter().any(|arg| is_computed(arg, &groups.input))
                 }
-                _ => true,
+                Some(made) => is_computed(made, &groups.input),
+                None => true,
             }
         }
         _ => true,
     }
 }
 
-/// Windows in the order of floats that are computed.
-pub(crate) fn windows_with_one_zero(
-    expr: Expr,
-    input: &LogicalPlan,
-    schema: &DFSchema,
-) -> Result<Transformed<Expr>> {
-    expr.transform_up(|expr| match expr {
-        Expr::WindowFunction(mut of) => {
-            let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
-            let changed = one_zero(keys.filter(|key| is_computed(key, input)), schema);
-            let windows = Expr::WindowFunction(of);
-            Ok(if changed { Transformed::yes(windows) } else { Transformed::no(windows) })
-        }
-        other => Ok(Transformed::no(other)),
-    })
+fn bare(expr: &Expr) -> &Expr {
+    if let Expr::Alias(alias) = expr { bare(&alias.expr) } else { expr }
+}
+
+fn is_one_zero(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(function) if function.func.name() == functions::ONE_ZERO)
+}
+
+/// Windows in the order of what is computed, or in parts by it: those are columns below the window, of which floats have one zero.
+/// In the window itself they would be expressions, and where one is of a constant the planner takes rows that are sorted by it for
+/// sorted by what comes behind it, and then refuses its own plan.
+pub(crate) fn windows_by_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(window) = plan else { return Ok(Transformed::no(plan)) };
+    let schema = window.input.schema();
+    let called = |at: usize| format!("basalt_key_{at}");
+    let names = NamePreserver::new_for_projection();
+    let mut keys: Vec<Expr> = Vec::new();
+    let mut exprs = Vec::with_capacity(window.window_expr.len());
+    for expr in &window.window_expr {
+        let name = names.save(expr);
+        let made = expr.clone().transform_up(|expr| {
+            let Expr::WindowFunction(mut of) = expr else { return Ok(Transformed::no(expr)) };
+            let params = &mut of.params;
+            let ordered = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+            let mut changed = false;
+            for key in params.partition_by.iter_mut().chain(ordered) {
+                let mut made = key.clone();
+                let has_one =
+                    is_computed(&made, &window.input) && one_zero(std::iter::once(&mut made), schema);
+                let is_plain =
+                    matches!(made, Expr::Column(_) | Expr::Literal(..) | Expr::OuterReferenceColumn(..));
+                // What has no type yet cannot be a column.
+                if !has_one && (is_plain || made.get_type(schema).is_err()) {
+                    continue;
+                }
+                let known = keys.iter().position(|other| *other == made);
+                let at = match known {
+                    Some(at) => at,
+                    None => {
+                        keys.push(made);
+                        keys.len() - 1
+                    }
+                };
+                *key = Expr::Column(Column::from_name(called(at)));
+                changed = true;
+            }
+            let of = Expr::WindowFunction(of);
+            Ok(if changed { Transformed::yes(of) } else { Transformed::no(of) })
+        })?;
+        exprs.push(name.restore(made.data));
+    }
+    if keys.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    let columns = schema.columns().into_iter().map(Expr::Column);
+    let keys = keys.into_iter().enumerate().map(|(at, key)| key.alias(called(at)));
+    let below = Projection::try_new(columns.chain(keys).collect(), Arc::clone(&window.input))?;
+    let made = Window::try_new(exprs, Arc::new(LogicalPlan::Projection(below)))?;
+    let columns = window.schema.columns().into_iter().map(Expr::Column).collect();
+    let made = Projection::try_new(columns, Arc::new(LogicalPlan::Window(made)))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(made)))
 }
 
 /// Aggregates of distinct floats that are computed.
@@ -90,9 +159,7 @@ pub(crate) fn distinct_with_one_zero(
 pub(crate) fn one_zero<'a>(exprs: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
     let mut changed = false;
     for expr in exprs {
-        let is_done =
-            matches!(expr, Expr::ScalarFunction(function) if function.func.name() == functions::ONE_ZERO);
-        if !is_done && expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating()) {
+        if !is_one_zero(expr) && expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating()) {
             *expr = functions::one_zero(expr.clone());
             changed = true;
         }
