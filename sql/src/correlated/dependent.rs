@@ -9,9 +9,9 @@ use datafusion::{
     },
     functions_window::row_number::row_number_udwf,
     logical_expr::{
-        Aggregate, Distinct, Expr, ExprFunctionExt as _, FetchType, Filter, Join, Limit, LogicalPlan,
-        LogicalPlanBuilder, Operator, Projection, SkipType, SortExpr, Union, Window, binary_expr,
-        expr::WindowFunction, lit,
+        Aggregate, Case, Distinct, Expr, ExprFunctionExt as _, ExprSchemable as _, FetchType, Filter, Join,
+        Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType, SortExpr, Union, Values,
+        Window, binary_expr, expr::WindowFunction, lit,
     },
 };
 
@@ -166,6 +166,7 @@ impl Names<'_> {
             LogicalPlan::Window(window) => self.window(window, domain),
             LogicalPlan::Join(join) => self.both(join, domain),
             LogicalPlan::Union(union) => self.union(union, domain),
+            LogicalPlan::Values(rows) => self.literal_rows(rows, domain),
             LogicalPlan::Unnest(unnest) => {
                 let Dependent { plan, keys } = self.dependent(unnest.input.as_ref().clone(), domain)?;
                 let own = unnest.schema.columns();
@@ -332,6 +333,32 @@ impl Names<'_> {
             own.map(|(own, called)| Expr::Column(own).alias_qualified(called.relation.clone(), &called.name));
         let keys: Vec<Column> = new;
         let selected = own.chain(columns(&keys)).collect::<Vec<_>>();
+        Ok(Dependent { plan: LogicalPlanBuilder::from(plan).project(selected)?.build()?, keys })
+    }
+
+    /// Rows that read the values: those of the domain beside the number of each row, by which its expressions are chosen. So the
+    /// domain is read once, however many rows there are.
+    fn literal_rows(&mut self, rows: Values, domain: &Domain) -> Result<Dependent> {
+        let Dependent { plan: values, keys } = self.values(domain)?;
+        let number = Column::new(Some(self.fresh()), "row");
+        let numbers = (0_i64..).take(rows.values.len()).map(|at| vec![lit(at)]).collect::<Vec<_>>();
+        let called =
+            Expr::Column(Column::from_name("column1")).alias_qualified(number.relation.clone(), &number.name);
+        let plan = LogicalPlanBuilder::values(numbers)?.project([called])?.cross_join(values)?.build()?;
+        let mut selected = Vec::with_capacity(rows.schema.fields().len() + keys.len());
+        for (at, (relation, field)) in rows.schema.iter().enumerate() {
+            let mut chosen = Vec::with_capacity(rows.values.len());
+            for (row, number) in rows.values.iter().zip(0_i64..) {
+                let value = moved(row[at].clone(), &domain.outer, &keys)?;
+                // All of a column are of one type, though what they are made of may be of another by now.
+                let value = value.cast_to(field.data_type(), plan.schema())?;
+                chosen.push((Box::new(lit(number)), Box::new(value)));
+            }
+            let of = Some(Box::new(Expr::Column(number.clone())));
+            let value = Expr::Case(Case { expr: of, when_then_expr: chosen, else_expr: None });
+            selected.push(value.alias_qualified(relation.cloned(), field.name()));
+        }
+        selected.extend(columns(&keys));
         Ok(Dependent { plan: LogicalPlanBuilder::from(plan).project(selected)?.build()?, keys })
     }
 
