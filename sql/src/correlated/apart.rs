@@ -8,7 +8,8 @@ use datafusion::{
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        Aggregate, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator, utils::split_conjunction,
+        Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator,
+        utils::split_conjunction,
     },
 };
 
@@ -17,8 +18,8 @@ use crate::arithmetic::Arithmetic;
 
 /// Whether a plan has a correlated subquery that the planner's own rules are not to have:
 ///
-/// * with windows or limits, which they would take over the rows of all values at once, or with rows of no table, which they
-///   would take for there whatever the conditions are;
+/// * with windows, limits or DISTINCT ON, which they would take over the rows of all values at once, or with rows of no
+///   table, which they would take for there whatever the conditions are;
 /// * one that a value is not to be in: they would have NULLs count where the subquery has no rows;
 /// * one that is correlated by columns of one name: they are taken out of it by their names;
 /// * one in the condition of a join, which they would put above one side as if it read no other;
@@ -42,6 +43,7 @@ pub(super) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
                     plan,
                     LogicalPlan::Window(_)
                         | LogicalPlan::Limit(_)
+                        | LogicalPlan::Distinct(Distinct::On(_))
                         | LogicalPlan::EmptyRelation(_)
                         | LogicalPlan::Values(_)
                 );

@@ -9,9 +9,9 @@ use datafusion::{
     },
     functions_window::row_number::row_number_udwf,
     logical_expr::{
-        Aggregate, Case, Distinct, Expr, ExprFunctionExt as _, ExprSchemable as _, FetchType, Filter, Join,
-        Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType, SortExpr, Union, Values,
-        Window, binary_expr, expr::WindowFunction, lit,
+        Aggregate, Case, Distinct, DistinctOn, Expr, ExprFunctionExt as _, ExprSchemable as _, FetchType,
+        Filter, Join, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType, Sort, SortExpr,
+        Union, Values, Window, binary_expr, expr::WindowFunction, lit,
     },
 };
 
@@ -157,6 +157,10 @@ impl Names<'_> {
                 let Dependent { plan, keys } = self.dependent(Arc::unwrap_or_clone(input), domain)?;
                 Ok(Dependent { plan: LogicalPlan::Distinct(Distinct::All(Arc::new(plan))), keys })
             }
+            LogicalPlan::Distinct(Distinct::On(on)) => {
+                let plan = self.numbered(on)?;
+                self.dependent(plan, domain)
+            }
             // The order of what a subquery has says nothing, unless a limit takes the first.
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
                 self.dependent(Arc::unwrap_or_clone(sort.input), domain)
@@ -205,6 +209,10 @@ impl Names<'_> {
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
                 (sort.expr.clone(), sort.input.as_ref().clone())
             }
+            LogicalPlan::Distinct(Distinct::On(on)) => {
+                let input = Arc::new(self.numbered(on.clone())?);
+                return self.limit(Limit { input, ..limit.clone() }, domain);
+            }
             input => (Vec::new(), input.clone()),
         };
         let own = input.schema().columns();
@@ -213,14 +221,7 @@ impl Names<'_> {
             .into_iter()
             .map(|key| Ok(SortExpr { expr: moved(key.expr, &domain.outer, &keys)?, ..key }))
             .collect::<Result<Vec<_>>>()?;
-        let number = Expr::from(WindowFunction::new(row_number_udwf(), Vec::new()));
-        let number = number.partition_by(columns(&keys));
-        let number = if order.is_empty() { number.build()? } else { number.order_by(order).build()? };
-        let name = Column::new(Some(self.fresh()), "number");
-        let number = number.alias_qualified(name.relation.clone(), &name.name);
-        let at = Expr::Column(name);
-        // It counts from 1, as an unsigned integer.
-        let at = datafusion::logical_expr::cast(at, datafusion::arrow::datatypes::DataType::Int64);
+        let (number, at) = self.row_number(columns(&keys), order)?;
         let mut within = at.clone().gt(lit(skip));
         if let Some(fetch) = fetch {
             within = within.and(at.lt_eq(lit(skip.saturating_add(fetch))));
@@ -229,6 +230,34 @@ impl Names<'_> {
         let plan =
             LogicalPlanBuilder::from(plan).window(vec![number])?.filter(within)?.project(kept)?.build()?;
         Ok(Dependent { plan, keys })
+    }
+
+    /// The number of a row among those that are alike in some way, in an order, and the column that has it, from 1.
+    fn row_number(&mut self, alike: Vec<Expr>, order: Vec<SortExpr>) -> Result<(Expr, Expr)> {
+        let number = Expr::from(WindowFunction::new(row_number_udwf(), Vec::new())).partition_by(alike);
+        let number = if order.is_empty() { number.build()? } else { number.order_by(order).build()? };
+        let name = Column::new(Some(self.fresh()), "number");
+        let number = number.alias_qualified(name.relation.clone(), &name.name);
+        // It is an unsigned integer.
+        let at = Expr::Column(name);
+        Ok((number, datafusion::logical_expr::cast(at, datafusion::arrow::datatypes::DataType::Int64)))
+    }
+
+    /// DISTINCT ON as the rows that are the first of those that are alike, by their numbers, in the order in which it gives them.
+    fn numbered(&mut self, on: DistinctOn) -> Result<LogicalPlan> {
+        let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = on;
+        let alike = on_expr.into_iter().map(Expr::unalias).collect();
+        // Default: any row of them is the first.
+        let order = sort_expr.unwrap_or_default().into_iter();
+        let order: Vec<_> = order.map(|key| SortExpr { expr: key.expr.unalias(), ..key }).collect();
+        let (number, at) = self.row_number(alike, order.clone())?;
+        let first =
+            LogicalPlanBuilder::from(input).window(vec![number])?.filter(at.eq(lit(1_i64)))?.build()?;
+        let input = match order.is_empty() {
+            true => first,
+            false => LogicalPlan::Sort(Sort { expr: order, input: Arc::new(first), fetch: None }),
+        };
+        Ok(LogicalPlan::Projection(Projection::try_new(select_expr, Arc::new(input))?))
     }
 
     fn aggregate(&mut self, aggregate: Aggregate, domain: &Domain) -> Result<Dependent> {
