@@ -199,13 +199,17 @@ fn of_bits(expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBi
 
 const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Whether a date meets a time, or an interval that may have hours: the date becomes a timestamp then, or they would be lost.
+/// Whether a date meets a time, or an interval or a difference of timestamps that may have hours: the date becomes a timestamp
+/// then, or they would be lost.
 fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
     let is_whole = match other {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => interval.nanoseconds == 0,
         _ => false,
     };
-    let has_hours = matches!(interval, DataType::Interval(_) | DataType::Time32(_) | DataType::Time64(_));
+    let has_hours = matches!(
+        interval,
+        DataType::Interval(_) | DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_)
+    );
     *date == DataType::Date32 && has_hours && !is_whole
 }
 
