@@ -115,11 +115,22 @@ fn by_on(select: &Select) -> Result<Reworded> {
     let [table] = select.from.as_slice() else { return Err(refused("beside other tables")) };
     let (mut merged, mut joins): (Vec<Merged>, _) = (Vec::new(), Vec::with_capacity(table.joins.len()));
     for (at, join) in table.joins.iter().enumerate() {
-        let Some((constraint, side)) = constraint_of(&join.join_operator) else {
-            return Err(refused("beside other kinds of joins"));
-        };
-        let JoinConstraint::Using(columns) = constraint else {
-            return Err(refused("beside joins without"));
+        let (columns, side) = match constraint_of(&join.join_operator) {
+            Some((JoinConstraint::Using(columns), side)) => (columns, side),
+            Some((JoinConstraint::On(_), _)) => {
+                let mut same = join.join_operator.clone();
+                if let Some(condition) = condition_of(&mut same) {
+                    Names::of(&merged).replace(condition);
+                }
+                joins.push(same);
+                continue;
+            }
+            Some(_) => return Err(refused("beside joins without")),
+            None if matches!(join.join_operator, JoinOperator::CrossJoin(_)) => {
+                joins.push(join.join_operator.clone());
+                continue;
+            }
+            None => return Err(refused("beside other kinds of joins")),
         };
         let mut on: Option<Expr> = None;
         for (number, column) in columns.iter().enumerate() {
@@ -516,7 +527,8 @@ pub(super) fn rewrite(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// `*`: the columns of the left table, those that it is joined by in their places, and what the others have beside those.
+/// `*`: the columns of the left table, those that it is joined by in their places, and what each of the others has beside those
+/// that it is joined by itself.
 fn all_columns(select: &Select, merged: &[Merged]) -> Result<Vec<SelectItem>> {
     let Some(table) = select.from.first() else { return Ok(Vec::new()) };
     let replaced = merged.iter().map(|merged| {
@@ -530,8 +542,12 @@ fn all_columns(select: &Select, merged: &[Merged]) -> Result<Vec<SelectItem>> {
     let options = ast::WildcardAdditionalOptions { opt_replace, ..Default::default() };
     let mut items = vec![star(&table.relation, options)?];
     for join in &table.joins {
-        let names = merged.iter().map(|merged| ObjectName::from(vec![merged.name.clone()]));
-        let opt_exclude = Some(ast::ExcludeSelectItem::Multiple(names.collect()));
+        let opt_exclude = match constraint_of(&join.join_operator) {
+            Some((JoinConstraint::Using(columns), _)) => {
+                Some(ast::ExcludeSelectItem::Multiple(columns.clone()))
+            }
+            _ => None,
+        };
         items.push(star(
             &join.relation,
             ast::WildcardAdditionalOptions { opt_exclude, ..Default::default() },
