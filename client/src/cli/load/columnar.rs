@@ -9,7 +9,7 @@ use std::{
 
 use arrow_array::{Array as _, RecordBatch};
 use arrow_ipc::reader::{FileReaderBuilder, StreamReader};
-use arrow_schema::{ArrowError, Field, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use basalt_nested::parquet::{Groups, in_micros};
 use parquet::arrow::{
     ProjectionMask,
@@ -43,7 +43,7 @@ fn open(file: &InputFile, columns: Option<Vec<usize>>) -> Result<Batches, CliErr
     let mut reader = file.open()?;
     if file.format == FileFormat::Parquet {
         let metadata = ArrowReaderMetadata::load(&reader, ArrowReaderOptions::new());
-        let metadata = metadata.map_err(|e| file.error(e))?;
+        let metadata = with_wide_keys(metadata.map_err(|e| file.error(e))?).map_err(|e| file.error(e))?;
         let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).ok();
         let mask = match columns {
             Some(columns) => ProjectionMask::roots(metadata.parquet_schema(), columns),
@@ -81,6 +81,41 @@ fn open(file: &InputFile, columns: Option<Vec<usize>>) -> Result<Batches, CliErr
     let schema = StreamReader::try_new(BufReader::new(file.open()?), None).map_err(error)?.schema();
     let batches = StreamReader::try_new(BufReader::new(reader), columns).map_err(error)?;
     Ok(Batches { schema, batches: Box::new(batches), rows: None })
+}
+
+/// The same columns, but in no dictionary that the reader cannot make: it makes few kinds, and a batch has the values of several
+/// groups of rows, which may be more than the keys that a file names have numbers (pandas' categories have keys of 8 bits).
+fn with_wide_keys(metadata: ArrowReaderMetadata) -> parquet::errors::Result<ArrowReaderMetadata> {
+    let given = metadata.schema();
+    let fields: Fields = given.fields().iter().map(with_wide_keys_of).collect();
+    if fields == *given.fields() {
+        return Ok(metadata);
+    }
+    let schema = Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
+}
+
+fn with_wide_keys_of(field: &FieldRef) -> FieldRef {
+    use DataType::{
+        Binary, Dictionary, FixedSizeList, Int32, LargeBinary, LargeList, LargeListView, LargeUtf8, List,
+        ListView, Map, Struct, Utf8,
+    };
+    let data_type = match field.data_type() {
+        Dictionary(_, values) if matches!(**values, Utf8 | LargeUtf8 | Binary | LargeBinary) => {
+            Dictionary(Box::new(Int32), values.clone())
+        }
+        Dictionary(_, values) => values.as_ref().clone(),
+        List(values) => List(with_wide_keys_of(values)),
+        LargeList(values) => LargeList(with_wide_keys_of(values)),
+        ListView(values) => ListView(with_wide_keys_of(values)),
+        LargeListView(values) => LargeListView(with_wide_keys_of(values)),
+        FixedSizeList(values, n) => FixedSizeList(with_wide_keys_of(values), *n),
+        Struct(fields) => Struct(fields.iter().map(with_wide_keys_of).collect()),
+        Map(entries, is_sorted) => Map(with_wide_keys_of(entries), *is_sorted),
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 /// The columns of a table that hold those of a file which are wanted; what is not is added to `left_out`.

@@ -3,15 +3,17 @@
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, Decimal128Array, DurationSecondArray, FixedSizeBinaryArray, Float64Array, Int32Array,
-    Int64Array, LargeBinaryArray, NullArray, RecordBatch, StringArray, Time32SecondArray,
-    Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, DurationSecondArray, FixedSizeBinaryArray,
+    Float64Array, Int8Array, Int32Array, Int64Array, LargeBinaryArray, ListArray, NullArray, RecordBatch,
+    StringArray, Time32SecondArray, Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
     builder::{Int32Builder, ListBuilder},
 };
+use arrow_buffer::OffsetBuffer;
 use arrow_ipc::{
     CompressionType,
     writer::{FileWriter, IpcWriteOptions, StreamWriter},
 };
+use arrow_schema::{DataType, Field};
 use parquet::{
     arrow::ArrowWriter,
     data_type::{Int96, Int96Type},
@@ -440,4 +442,51 @@ fn parquet_times_of_96_bits() {
     assert!(error.contains("row 2: column \"t\"") && error.contains("is not within 0001-01-01"), "{error}");
     let error = of_days(&[0, 213_503_982]).unwrap_err();
     assert!(error.contains("a time of 96 bits that no timestamp of 64 bits is"), "{error}");
+}
+
+/// What pandas writes of categories: keys of 8 bits, and each part of a file has categories of its own.
+#[test]
+fn dictionaries_in_parquet_are_their_values() {
+    let folder = TempDir::new().unwrap();
+    let part = |part: i32| {
+        let keys = || Int8Array::from_iter_values((0..100).chain(0..100));
+        let texts = StringArray::from_iter_values((0..100).map(|i| format!("c{part}-{i}")));
+        let numbers = Int64Array::from_iter_values((0..100).map(|i| i64::from(part) * 100 + i));
+        let flags = BooleanArray::from_iter((0..100).map(|i| Some(i % 2 == 0)));
+        let decimals = Decimal128Array::from_iter_values((0..100).map(|i| i128::from(part * 100 + i)));
+        let decimals = decimals.with_precision_and_scale(5, 1).unwrap();
+        let of = |values: ArrayRef| Arc::new(DictionaryArray::new(keys(), values)) as ArrayRef;
+        let lists = {
+            let field = Arc::new(Field::new_list_field(
+                DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Boolean)),
+                true,
+            ));
+            let lengths = OffsetBuffer::from_lengths([1; 200]);
+            Arc::new(ListArray::new(field, lengths, of(Arc::new(flags.clone())), None)) as ArrayRef
+        };
+        RecordBatch::try_from_iter([
+            ("s", of(Arc::new(texts))),
+            ("i", of(Arc::new(numbers))),
+            ("b", of(Arc::new(flags))),
+            ("d", of(Arc::new(decimals))),
+            ("l", lists),
+        ])
+        .unwrap()
+    };
+    let file = fs::File::create(folder.path().join("f.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, part(0).schema(), None).unwrap();
+    for i in 0..4 {
+        writer.write(&part(i)).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    let read = read(folder.path(), &[], &["f.parquet"], None).unwrap();
+    assert_eq!(
+        read.schema,
+        "s utf8 not null, i int64 not null, b bool not null, d decimal(5,1) not null, l utf8 not null"
+    );
+    let rows: Vec<&str> = read.rows.lines().collect();
+    assert_eq!(rows.len(), 801);
+    assert_eq!(rows[1], "c0-0,0,true,0.0,[true]");
+    assert_eq!(rows[800], "c3-99,399,false,39.9,[false]");
 }
