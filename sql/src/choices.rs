@@ -78,9 +78,10 @@ pub(crate) fn has_floats(args: &[Expr], schema: &DFSchema) -> bool {
     args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating()))
 }
 
-/// NULLIF of floats by `=`, for which there is one zero.
-pub(crate) fn null_if(own: Expr, other: Expr) -> Expr {
-    let when = (Box::new(own.clone().eq(other)), Box::new(Expr::Literal(ScalarValue::Null, None)));
+/// NULLIF by `=`, for which there is one zero of floats, and intervals are equal that are of other days; of what is compared for
+/// both of its arguments.
+pub(crate) fn null_if(own: Expr, left: Expr, right: Expr) -> Expr {
+    let when = (Box::new(left.eq(right)), Box::new(Expr::Literal(ScalarValue::Null, None)));
     Expr::Case(Case { expr: None, when_then_expr: vec![when], else_expr: Some(Box::new(own)) })
 }
 

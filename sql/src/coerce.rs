@@ -12,7 +12,7 @@ use datafusion::{
     optimizer::analyzer::type_coercion::TypeCoercionRewriter,
 };
 
-use crate::{functions, parameters};
+use crate::{equal_intervals, functions, parameters};
 
 /// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
 /// float32 is the float32 that a person means by it.
@@ -192,6 +192,8 @@ fn join_of(mut join: Join) -> Result<(LogicalPlan, bool)> {
             changed = true;
         } else if let Some(timestamp) = timestamp_of([&first, &second].into_iter()) {
             changed |= cast_those(&mut [own, other], &[first, second], &timestamp, |_| true);
+        } else {
+            changed |= equal_intervals::keys_as_numbers((own, &**left), (other, &**right));
         }
     }
     if changed {

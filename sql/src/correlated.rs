@@ -58,6 +58,16 @@ fn refused(what: &str) -> datafusion::common::DataFusionError {
     Error::unsupported(format!("a correlated subquery {what}")).into()
 }
 
+/// What names begin with that no statement has.
+const OWN: &str = "basalt_outer_";
+
+/// Whether a column has values that a subquery reads of the query around it.
+pub(crate) fn is_of_domain(column: &Column) -> bool {
+    let is_own = |table: &TableReference| table.table().starts_with(OWN);
+    column.name.starts_with(OWN)
+        || column.name.starts_with("basalt_c") && column.relation.as_ref().is_some_and(is_own)
+}
+
 /// Makes names that no statement has.
 struct Names<'a> {
     made: usize,
@@ -83,7 +93,7 @@ struct Dependent {
 impl Names<'_> {
     fn fresh(&mut self) -> TableReference {
         self.made += 1;
-        TableReference::bare(format!("basalt_outer_{}", self.made))
+        TableReference::bare(format!("{OWN}{}", self.made))
     }
 
     /// A plan that has the same rows wherever it is read: what is made for some of its rows is joined to them.
@@ -296,7 +306,12 @@ impl Names<'_> {
     }
 
     fn domain(&mut self, outer: Vec<Column>, around: &LogicalPlan) -> Result<Domain> {
-        let columns = outer.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
+        // By names of their own: no value is taken for one that is merely equal.
+        let name = self.fresh();
+        let columns = outer.iter().cloned().enumerate().map(|(at, column)| {
+            Expr::Column(column).alias_qualified(Some(name.clone()), format!("basalt_c{at}"))
+        });
+        let columns = columns.collect::<Vec<_>>();
         let values = LogicalPlanBuilder::from(around.clone()).project(columns)?.distinct()?.build()?;
         Ok(Domain { outer, values })
     }

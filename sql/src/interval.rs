@@ -193,6 +193,30 @@ pub(crate) fn order(interval: IntervalMonthDayNano) -> i128 {
     days * DAY + i128::from(interval.nanoseconds)
 }
 
+/// Bytes that are in the order of intervals; those that are equal are in that of their months and days.
+pub(crate) fn bytes(interval: IntervalMonthDayNano) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    // What is negative comes first.
+    bytes[..16].copy_from_slice(&(order(interval) ^ i128::MIN).to_be_bytes());
+    bytes[16..20].copy_from_slice(&(interval.months ^ i32::MIN).to_be_bytes());
+    bytes[20..].copy_from_slice(&(interval.days ^ i32::MIN).to_be_bytes());
+    bytes
+}
+
+/// The interval of such bytes; `None`: they are of none.
+pub(crate) fn of_bytes(bytes: &[u8]) -> Option<IntervalMonthDayNano> {
+    let (order, rest) = bytes.split_first_chunk::<16>()?;
+    let (months, rest) = rest.split_first_chunk::<4>()?;
+    let (days, _) = rest.split_first_chunk::<4>()?;
+    let of_days = IntervalMonthDayNano::new(
+        i32::from_be_bytes(*months) ^ i32::MIN,
+        i32::from_be_bytes(*days) ^ i32::MIN,
+        0,
+    );
+    let nanos = (i128::from_be_bytes(*order) ^ i128::MIN) - self::order(of_days);
+    Some(IntervalMonthDayNano::new(of_days.months, of_days.days, i64::try_from(nanos).ok()?))
+}
+
 /// How many nanoseconds it has, where a whole year has 365.25 days and a month beside it 30.
 pub(crate) fn length(interval: IntervalMonthDayNano) -> i128 {
     let (years, months) = (i128::from(interval.months / 12), i128::from(interval.months % 12));
@@ -232,6 +256,32 @@ pub(crate) fn time(nanoseconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_the_order_of_intervals_and_all_of_each() {
+        let least = IntervalMonthDayNano::new(i32::MIN, i32::MIN, i64::MIN);
+        let most = IntervalMonthDayNano::new(i32::MAX, i32::MAX, i64::MAX);
+        let texts = [
+            "-1 month",
+            "-1 second",
+            "0 days",
+            "1 second",
+            "24 hours",
+            "1 day",
+            "720 hours",
+            "30 days",
+            "1 month",
+        ];
+        let known = texts.iter().map(|text| parse(text, None).unwrap());
+        let all: Vec<_> = [least].into_iter().chain(known).chain([most]).collect();
+        for pair in all.windows(2) {
+            assert!(bytes(pair[0]) < bytes(pair[1]), "{pair:?}");
+        }
+        for interval in all {
+            assert_eq!(of_bytes(&bytes(interval)), Some(interval));
+        }
+        assert_eq!(of_bytes(&[0; 23]), None);
+    }
 
     #[test]
     fn intervals_are_read_and_written() {

@@ -34,6 +34,7 @@ mod elsewhere;
 mod engine;
 mod entries;
 mod epoch;
+mod equal_intervals;
 mod error;
 mod exact;
 mod execute;

@@ -31,7 +31,7 @@ use crate::{
     arithmetic::negated,
     checked, choices, coerce,
     decimals::{numeric, whole},
-    epoch,
+    epoch, equal_intervals,
     error::Error,
     functions, json, lists, named, timestamps, truncated, untyped, windows,
     zeros::{distinct_with_one_zero, is_computed, one_zero, windows_by_columns},
@@ -85,6 +85,8 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
             // Its first values have the order as it is written, and the plan none of a key that stands twice.
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 on.sort_expr.iter_mut().for_each(choices::once);
+                let order = on.sort_expr.iter_mut().flatten().map(|sort| &mut sort.expr);
+                changed |= equal_intervals::as_numbers(on.on_expr.iter_mut().chain(order), &schema);
                 LogicalPlan::Distinct(Distinct::On(on))
             }
             plan => plan,
@@ -111,10 +113,15 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
         })?;
         let plan = plan.transform_data(windows_by_columns)?;
         retyped |= changed;
-        match retyped {
-            true => plan.map_data(LogicalPlan::recompute_schema),
-            false => Ok(plan),
-        }
+        let plan = match retyped {
+            true => plan.map_data(LogicalPlan::recompute_schema)?,
+            false => plan,
+        };
+        plan.transform_data(|plan| {
+            let (plan, is_other) = equal_intervals::grouped(plan)?;
+            retyped |= is_other;
+            Ok(if is_other { Transformed::yes(plan) } else { Transformed::no(plan) })
+        })
     })
     .data()
 }
@@ -314,8 +321,20 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
             let changed = meet(&mut sides, schema);
             match &function.args[..] {
-                [own, other] => Transformed::yes(choices::null_if(own.clone(), other.clone())),
+                [own, other] => Transformed::yes(choices::null_if(own.clone(), own.clone(), other.clone())),
                 _ => transformed(Expr::ScalarFunction(function), changed),
+            }
+        }
+        Expr::ScalarFunction(function)
+            if function.func.name() == "nullif"
+                && function.args.iter().all(|arg| is_interval(arg, schema)) =>
+        {
+            match &function.args[..] {
+                [own, other] => {
+                    let number = |of: &Expr| functions::interval_order(of.clone());
+                    Transformed::yes(choices::null_if(own.clone(), number(own), number(other)))
+                }
+                _ => Transformed::no(Expr::ScalarFunction(function)),
             }
         }
         Expr::InSubquery(mut of) => {
@@ -336,7 +355,7 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             if let Some(expr) = &mut expr {
                 let whens = when_then_expr.iter_mut().map(|(when, _)| &mut **when);
                 let mut sides: Vec<&mut Expr> = whens.chain([&mut **expr]).collect();
-                changed |= meet(&mut sides, schema);
+                changed |= meet(&mut sides, schema) | ordered(&mut sides, schema);
             }
             let thens = when_then_expr.iter_mut().map(|(_, then)| &mut **then);
             let mut sides: Vec<&mut Expr> = thens.chain(else_expr.as_deref_mut()).collect();
@@ -440,6 +459,7 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         Expr::AggregateFunction(mut of) => {
             refuse(of.func.name(), &of.params.args, schema)?;
             let changed = joined(of.func.name(), &mut of.params.args, schema);
+            let changed = equal_intervals::aggregated(&mut of, schema)? | changed;
             transformed(Expr::AggregateFunction(of), changed)
         }
         Expr::WindowFunction(mut of) => {
@@ -452,9 +472,6 @@ pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
 
 /// Aggregates that would be taken otherwise than is meant.
 pub(crate) fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
-    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
-        return Err(Error::unsupported(format!("{name} of intervals")).into());
-    }
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_nested(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of lists and structs")).into());
     }
@@ -487,12 +504,13 @@ pub(crate) fn joined(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
 fn ordered(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let is_difference =
         |side: &Expr| side.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Duration(_)));
+    let is_null = |side: &Expr| side.get_type(schema).is_ok_and(|data_type| data_type.is_null());
     if !sides.iter().any(|side| is_interval(side, schema))
-        || !sides.iter().all(|side| is_interval(side, schema) || is_difference(side))
+        || !sides.iter().all(|side| is_interval(side, schema) || is_difference(side) || is_null(side))
     {
         return false;
     }
-    for side in sides {
+    for side in sides.iter_mut().filter(|side| !is_null(side)) {
         let interval = std::mem::take(&mut **side);
         **side = functions::interval_order(interval);
     }

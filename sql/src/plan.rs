@@ -35,7 +35,7 @@ use crate::{
     decimals::{floats, numeric, quotient, whole},
     define, dialect, digests, distributed,
     engine::{Request, Shared},
-    entries, epoch,
+    entries, epoch, equal_intervals,
     error::{Error, Result},
     execute::execute,
     expected, extremes, fill, functions, gathered,
@@ -157,8 +157,12 @@ impl Base {
         let state = builder.build();
         let mut of_tasks = state.clone();
         let inner = functions::inner().chain(lists::inner()).chain(arithmetic::inner()).chain(epoch::inner());
-        for function in
-            inner.chain(bits::inner()).chain(checked::inner()).chain(whole::inner()).chain(floats::inner())
+        for function in inner
+            .chain(bits::inner())
+            .chain(checked::inner())
+            .chain(whole::inner())
+            .chain(floats::inner())
+            .chain(equal_intervals::inner())
         {
             of_tasks.register_udf(Arc::new(function))?;
         }
