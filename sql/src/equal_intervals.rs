@@ -14,7 +14,8 @@ use datafusion::{
     functions_aggregate::min_max::max_udaf,
     logical_expr::{
         Aggregate, ColumnarValue, Distinct, Expr, ExprSchemable as _, LogicalPlan, Projection,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::AggregateFunction, when,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, Window, expr::AggregateFunction,
+        when,
     },
 };
 
@@ -86,6 +87,57 @@ pub(crate) fn aggregated(of: &mut AggregateFunction, schema: &DFSchema) -> Resul
     }
 }
 
+/// What the name of a least or greatest value begins with that is bytes of an interval.
+const EXTREME: &str = "basalt_extreme_";
+
+/// Has a window be of the least or the greatest of bytes, where it is of intervals; whether it is. A plan that has it is then one of
+/// those that [`grouped`] changes.
+pub(crate) fn extreme(name: &str, args: &mut Vec<Expr>, schema: &DFSchema) -> bool {
+    let is_one = ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema));
+    if is_one {
+        *args = std::mem::take(args).into_iter().map(bytes).collect();
+    }
+    is_one
+}
+
+/// Whether it is a window of the least or the greatest of such bytes, and was not made here.
+fn is_of_bytes(window: &Expr) -> bool {
+    match window {
+        Expr::Alias(alias) => !alias.name.starts_with(EXTREME) && is_of_bytes(&alias.expr),
+        Expr::WindowFunction(of) => {
+            of.params.args.iter().any(
+                |arg| matches!(arg, Expr::ScalarFunction(made) if made.func.name() == Kind::Bytes.name()),
+            )
+        }
+        _ => false,
+    }
+}
+
+/// Windows with intervals in the places of such bytes.
+fn windowed(window: Window) -> Result<(LogicalPlan, bool)> {
+    let are_bytes: Vec<bool> = window.window_expr.iter().map(is_of_bytes).collect();
+    if !are_bytes.contains(&true) {
+        return Ok((LogicalPlan::Window(window), false));
+    }
+    let shown = Arc::clone(&window.schema);
+    let of_input = window.input.schema().fields().len();
+    let functions = window.window_expr.into_iter().zip(&are_bytes).enumerate();
+    let functions = functions.map(|(at, (expr, is_bytes))| match is_bytes {
+        true => expr.unalias().alias(format!("{EXTREME}{at}")),
+        false => expr,
+    });
+    let plan = LogicalPlan::Window(Window::try_new(functions.collect(), window.input)?);
+    let columns = plan.schema().columns().into_iter().map(Expr::Column).enumerate();
+    let selected = columns.zip(shown.iter()).map(|((at, column), (relation, field))| {
+        match at.checked_sub(of_input).is_some_and(|at| are_bytes[at]) {
+            true => interval_of(column).alias_qualified(relation.cloned(), field.name()),
+            false => column,
+        }
+    });
+    let selected = selected.collect();
+    Ok((LogicalPlan::Projection(Projection::try_new(selected, Arc::new(plan))?), true))
+}
+
 /// A plan whose groups, or distinct rows, have one of the intervals that are equal, and whose least and greatest intervals are those
 /// of how long they are; and whether it is another plan.
 ///
@@ -101,6 +153,7 @@ pub(crate) fn grouped(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
             }
             Aggregate::try_new(input, columns, Vec::new())?
         }
+        LogicalPlan::Window(window) => return windowed(window),
         plan => return Ok((plan, false)),
     };
     let schema = Arc::clone(groups.input.schema());
@@ -135,7 +188,7 @@ pub(crate) fn grouped(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
         aggregates.push(match expr.unalias() {
             Expr::AggregateFunction(mut of) if *is_extreme => {
                 of.params.args = std::mem::take(&mut of.params.args).into_iter().map(bytes).collect();
-                Expr::AggregateFunction(of).alias(format!("basalt_extreme_{at}"))
+                Expr::AggregateFunction(of).alias(format!("{EXTREME}{at}"))
             }
             // By the name that it has.
             expr => {
@@ -200,6 +253,15 @@ enum Kind {
     Interval,
 }
 
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "basalt_interval_bytes",
+            Self::Interval => "basalt_interval_of_bytes",
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Function {
     kind: Kind,
@@ -217,10 +279,7 @@ pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
 
 impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::Bytes => "basalt_interval_bytes",
-            Kind::Interval => "basalt_interval_of_bytes",
-        }
+        self.kind.name()
     }
 
     fn signature(&self) -> &Signature {

@@ -77,14 +77,12 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
     if ["lag", "lead"].contains(&&*name) && of.params.args.get(2).is_some_and(Expr::any_column_refs) {
         return Err(Error::unsupported("lag and lead with a default that is no constant").into());
     }
-    if ["min", "max"].contains(&&*name) && of.params.args.iter().any(|arg| is_interval(arg, schema)) {
-        return Err(Error::unsupported(format!("a window with {name} of intervals")).into());
-    }
     let of_intervals = |sort: &Sort| is_interval(&sort.expr, schema);
     if is_range && is_offset && of.params.order_by.iter().any(of_intervals) {
         return Err(Error::unsupported("a range with an offset in the order of intervals").into());
     }
     let mut changed = groups | joined(&name, &mut of.params.args, schema);
+    changed |= equal_intervals::extreme(&name, &mut of.params.args, schema);
     // Those that are equal are rows of one partition, and beside one another in an order.
     changed |= equal_intervals::as_numbers(&mut of.params.partition_by, schema);
     changed |= equal_intervals::as_numbers(of.params.order_by.iter_mut().map(|sort| &mut sort.expr), schema);
