@@ -34,7 +34,7 @@ use crate::{
     epoch, equal_intervals,
     error::Error,
     functions, json, lists, named, timestamps, truncated, untyped, windows,
-    zeros::{distinct_with_one_zero, is_computed, one_zero, windows_by_columns},
+    zeros::{self, distinct_with_one_zero, is_computed, nested_with_one_zero, one_zero, windows_by_columns},
 };
 
 /// Functions that give one of their arguments, or all of them.
@@ -91,6 +91,8 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             plan => plan,
         };
+        let nesting: Option<Vec<LogicalPlan>> =
+            zeros::nests(&plan)?.then(|| plan.inputs().into_iter().cloned().collect());
         let aggregated =
             if let LogicalPlan::Aggregate(groups) = &plan { Some(Arc::clone(&groups.input)) } else { None };
         let plan = if retyped { around_subqueries(plan, &schema)? } else { plan };
@@ -104,6 +106,9 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
                 if is_computed(&expr.data, input) {
                     expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
                 }
+            }
+            if let Some(inputs) = &nesting {
+                expr = expr.transform_data(|expr| nested_with_one_zero(expr, inputs, &schema))?;
             }
             if let Some(input) = &aggregated {
                 expr = expr.transform_data(|expr| distinct_with_one_zero(expr, input, &schema))?;

@@ -5,15 +5,37 @@ use std::sync::Arc;
 use datafusion::{
     common::{
         Column, DFSchema, Result, ScalarValue,
-        tree_node::{Transformed, TreeNode as _},
+        tree_node::{Transformed, TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, Projection, TryCast, Window,
+        Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, Projection, TryCast, Window, expr::InList,
         expr_rewriter::NamePreserver,
     },
 };
 
 use crate::{functions, spool};
+
+/// Functions that make lists, rows and maps of values, or look for values in them, all of which are told apart by their bits.
+const NESTED: [&str; 18] = [
+    "array_append",
+    "array_positions",
+    "array_prepend",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_repeat",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+    "list_contains",
+    "list_position",
+    "list_resize",
+    "make_array",
+    "make_map",
+    "map",
+    "named_struct",
+    "struct",
+];
 
 /// Whether a float is computed, here or below, so that it may be -0.0: what tables hold has one zero.
 pub(crate) fn is_computed(key: &Expr, input: &LogicalPlan) -> bool {
@@ -136,6 +158,66 @@ pub(crate) fn windows_by_columns(plan: LogicalPlan) -> Result<Transformed<Logica
     let columns = window.schema.columns().into_iter().map(Expr::Column).collect();
     let made = Projection::try_new(columns, Arc::new(LogicalPlan::Window(made)))?;
     Ok(Transformed::yes(LogicalPlan::Projection(made)))
+}
+
+/// Whether a plan has what [`nested_with_one_zero`] looks for.
+pub(crate) fn nests(plan: &LogicalPlan) -> Result<bool> {
+    let is_one = |expr: &Expr| {
+        Ok(match expr {
+            Expr::InList(_) => true,
+            Expr::Case(of) => of.expr.is_some(),
+            Expr::ScalarFunction(of) => NESTED.contains(&of.func.name()),
+            Expr::AggregateFunction(of) => of.func.name() == "array_agg",
+            _ => false,
+        })
+    };
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found |= expr.exists(is_one)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Lists and rows of floats that are computed, and such floats beside those of IN and of CASE, in a plan that reads some inputs.
+pub(crate) fn nested_with_one_zero(
+    expr: Expr,
+    inputs: &[LogicalPlan],
+    schema: &DFSchema,
+) -> Result<Transformed<Expr>> {
+    let may_have_two = |arg: &Expr| {
+        let input = match arg {
+            Expr::Column(column) => inputs.iter().find(|input| input.schema().has_column(column)),
+            _ => inputs.first(),
+        };
+        input.is_none_or(|input| is_computed(arg, input))
+    };
+    expr.transform_up(|expr| match expr {
+        Expr::ScalarFunction(mut of) if NESTED.contains(&of.func.name()) => {
+            let changed = one_zero(of.args.iter_mut().filter(|arg| may_have_two(arg)), schema);
+            let of = Expr::ScalarFunction(of);
+            Ok(if changed { Transformed::yes(of) } else { Transformed::no(of) })
+        }
+        Expr::AggregateFunction(mut of) if of.func.name() == "array_agg" => {
+            let changed = one_zero(of.params.args.iter_mut().filter(|arg| may_have_two(arg)), schema);
+            let of = Expr::AggregateFunction(of);
+            Ok(if changed { Transformed::yes(of) } else { Transformed::no(of) })
+        }
+        Expr::InList(InList { mut expr, mut list, negated }) => {
+            let sides = [&mut *expr].into_iter().chain(&mut list);
+            let changed = one_zero(sides.filter(|side| may_have_two(side)), schema);
+            let of = Expr::InList(InList { expr, list, negated });
+            Ok(if changed { Transformed::yes(of) } else { Transformed::no(of) })
+        }
+        Expr::Case(mut of) if of.expr.is_some() => {
+            let whens = of.when_then_expr.iter_mut().map(|(when, _)| &mut **when);
+            let sides = whens.chain(of.expr.as_deref_mut());
+            let changed = one_zero(sides.filter(|side| may_have_two(side)), schema);
+            let of = Expr::Case(of);
+            Ok(if changed { Transformed::yes(of) } else { Transformed::no(of) })
+        }
+        other => Ok(Transformed::no(other)),
+    })
 }
 
 /// Aggregates of distinct floats that are computed.
