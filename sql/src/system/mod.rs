@@ -4,7 +4,7 @@
 //! * `tables` lists the virtual tables, with their columns; `rows` fills those that have rows, from the catalog, for each
 //!   statement that reads them; `functions` has the functions; `types` says which type of PostgreSQL a type is.
 //! * `server` has the schema `system`, which shows the server itself: whoever has the tables fills them.
-//! * `rewrite`, with `empty`, `introspection`, `hidden` and `keywords`, turns what the planner does not know into what it does. It keeps to what names the system's schemas, types
+//! * `rewrite`, with `empty`, `introspection`, `with`, `hidden` and `keywords`, turns what the planner does not know into what it does. It keeps to what names the system's schemas, types
 //!   and functions: what a statement over tables means does not depend on it.
 //!
 //! A table's number (`oid`) is a hash of its name, so that all nodes give it the same one, now and after a restart.
@@ -20,6 +20,7 @@ mod rows;
 mod server;
 mod tables;
 mod types;
+mod with;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::{
 use super::{
     DATABASE, Numbers, SCHEMA,
     empty::{aggregates, empty, is_empty, is_of_system},
-    hidden, introspection, keywords, tables,
+    hidden, introspection, keywords, tables, with,
 };
 use crate::error::{Error, Result};
 
@@ -43,6 +43,7 @@ const SEARCHED: &str =
 /// A table that is asked for its number and is not there.
 pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Result<()> {
     introspection::rewrite(statement);
+    with::rewrite(statement);
     hidden::rewrite(statement);
     let mut rewrite = Rewrite { known, numbers: None, with: Vec::new(), fault: None };
     let _ = statement.visit(&mut rewrite);

@@ -40,6 +40,27 @@ fn names_lose_their_schema() {
 }
 
 #[test]
+fn what_with_names_is_meant_before_a_virtual_table() {
+    assert_eq!(
+        rewritten("WITH pg_class AS (SELECT a FROM PG_CLASS) SELECT pg_class.a FROM pg_class"),
+        "WITH \"basalt_with_1\" AS (SELECT a FROM \"pg_catalog.pg_class\" AS \"pg_class\") \
+         SELECT pg_class.a FROM \"basalt_with_1\" AS pg_class"
+    );
+    assert_eq!(
+        rewritten("WITH RECURSIVE pg_index(a) AS (SELECT a FROM pg_index) SELECT a FROM x, pg_index i"),
+        "WITH RECURSIVE \"basalt_with_1\" (a) AS (SELECT a FROM \"basalt_with_1\" AS pg_index) \
+         SELECT a FROM x, \"basalt_with_1\" i"
+    );
+    let after = rewritten("SELECT (WITH pg_type AS (SELECT 1) SELECT 2 FROM pg_type) FROM pg_type");
+    assert!(after.ends_with("FROM \"pg_catalog.pg_type\" AS \"pg_type\""), "{after}");
+    assert!(after.contains("SELECT 2 FROM \"basalt_with_1\" AS pg_type"), "{after}");
+    let with_schema = rewritten("WITH pg_class AS (SELECT 1) SELECT 2 FROM pg_catalog.pg_class");
+    assert!(with_schema.contains("\"pg_catalog.pg_class\""), "{with_schema}");
+    let others = "WITH x AS (SELECT 1 AS a) SELECT a FROM x";
+    assert_eq!(rewritten(others), others);
+}
+
+#[test]
 fn casts_of_names_are_numbers_and_texts() {
     assert_eq!(rewritten("SELECT 'pg_class'::regclass"), "SELECT 1259");
     assert_eq!(rewritten("SELECT '17'::pg_catalog.regclass::oid"), "SELECT 17::BIGINT");

@@ -1,0 +1,104 @@
+//! Queries that WITH calls as a virtual table is called. Such a name is meant before the table's, from the queries behind it on: it
+//! becomes one of its own, by which it is read wherever it is meant, so that what is left of that name is the table.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitMut as _, VisitorMut,
+};
+
+use super::rewrite::virtual_table;
+
+pub(super) fn rewrite(statement: &mut ast::Statement) {
+    let _ = statement.visit(&mut Names { scopes: Vec::new(), made: 0 });
+}
+
+/// What a query has in its WITH.
+struct Scope {
+    /// What they are called, in turn, and what those are called instead that have the name of a virtual table.
+    names: Vec<(String, Option<Ident>)>,
+    is_recursive: bool,
+    /// How many of the queries right below this one have been met. Those of its WITH are the first.
+    met: usize,
+}
+
+impl Scope {
+    fn of(query: &Query) -> Self {
+        let with = query.with.as_ref();
+        let tables = with.iter().flat_map(|with| &with.cte_tables);
+        Self {
+            names: tables.map(|table| (plain(&table.alias.name), None)).collect(),
+            is_recursive: with.is_some_and(|with| with.recursive),
+            met: 0,
+        }
+    }
+
+    /// What it calls a name, where that is meant in the query itself or in the one below it that was met last.
+    fn meant(&self, name: &str, is_itself: bool) -> Option<&(String, Option<Ident>)> {
+        let known = match self.met.checked_sub(1) {
+            Some(at) if !is_itself && at < self.names.len() => at + usize::from(self.is_recursive),
+            _ => self.names.len(),
+        };
+        self.names.iter().take(known).find(|(called, _)| called == name)
+    }
+}
+
+struct Names {
+    scopes: Vec<Scope>,
+    made: usize,
+}
+
+impl Names {
+    fn meant(&self, name: &str) -> Option<Ident> {
+        let inner = self.scopes.len().checked_sub(1)?;
+        let mut scopes = self.scopes.iter().enumerate().rev();
+        let (_, own) = scopes.find_map(|(at, scope)| scope.meant(name, at == inner))?;
+        own.clone()
+    }
+}
+
+/// A name as it is compared.
+fn plain(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
+
+impl VisitorMut for Names {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(around) = self.scopes.last_mut() {
+            around.met += 1;
+        }
+        let mut scope = Scope::of(query);
+        let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        for (table, (_, own)) in tables.zip(&mut scope.names) {
+            let name = &mut table.alias.name;
+            if virtual_table(&ObjectName(vec![ObjectNamePart::Identifier(name.clone())])).is_some() {
+                self.made += 1;
+                *name = Ident::with_quote('"', format!("basalt_with_{}", self.made));
+                *own = Some(name.clone());
+            }
+        }
+        self.scopes.push(scope);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor
+            && let [ObjectNamePart::Identifier(called)] = name.0.as_slice()
+            && let Some(own) = self.meant(&plain(called))
+        {
+            let called = called.clone();
+            if alias.is_none() {
+                *alias = Some(TableAlias { explicit: true, name: called, columns: Vec::new(), at: None });
+            }
+            *name = ObjectName(vec![ObjectNamePart::Identifier(own)]);
+        }
+        ControlFlow::Continue(())
+    }
+}
