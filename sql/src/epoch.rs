@@ -1,11 +1,12 @@
 //! How long ago 1970 was, and how long an interval is: `epoch_ms` and `epoch_us` in whole numbers, for as floats some are one less
 //! than they are, and `epoch` of an interval, whose years are of 365.25 days as in DuckDB and PostgreSQL. Whole units of an interval
-//! have years of 12 months of 30 days, as in DuckDB. `century` and `millennium` are of a moment, or how many an interval has.
+//! have years of 12 months of 30 days, as in DuckDB. `century` and `millennium` are of a moment, or how many an interval has, and
+//! the quarter of an interval is that of its months.
 
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Float64Array, Int64Array, PrimitiveArray,
+    ArrayRef, Float64Array, Int32Array, Int64Array, PrimitiveArray,
     cast::AsArray as _,
     types::{
         Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64NanosecondType,
@@ -41,6 +42,8 @@ enum Kind {
     Seconds,
     /// Which one of so many years it is, or how many of them an interval has.
     Years(i64),
+    /// In which quarter of a year the months of an interval end, as DuckDB counts them.
+    Quarter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,28 +71,38 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
 
 /// What a task may have beside them.
 pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
-    std::iter::once(seconds())
+    [seconds(), quarter()].into_iter()
 }
 
 fn seconds() -> ScalarUDF {
     function("basalt_epoch_of_interval", Kind::Seconds)
 }
 
-/// Whether a call is one of `date_part` for the seconds of an interval.
-pub(crate) fn is_of_interval(call: &ScalarFunction, schema: &DFSchema) -> bool {
-    let is_epoch = |part: &Expr| match part {
+fn quarter() -> ScalarUDF {
+    function("basalt_quarter_of_interval", Kind::Quarter)
+}
+
+fn is_part(part: &Expr, name: &str) -> bool {
+    match part {
         Expr::Literal(part, _) => {
-            part.try_as_str().flatten().is_some_and(|part| part.eq_ignore_ascii_case("epoch"))
+            part.try_as_str().flatten().is_some_and(|part| part.eq_ignore_ascii_case(name))
         }
         _ => false,
-    };
+    }
+}
+
+/// Whether a call is one of `date_part` for the seconds or the quarter of an interval.
+pub(crate) fn is_of_interval(call: &ScalarFunction, schema: &DFSchema) -> bool {
+    let is_one = |part: &Expr| is_part(part, "epoch") || is_part(part, "quarter");
     call.func.name() == "date_part"
-        && matches!(call.args.as_slice(), [part, of] if is_epoch(part) && is_interval(of, schema))
+        && matches!(call.args.as_slice(), [part, of] if is_one(part) && is_interval(of, schema))
 }
 
 /// What such a call becomes.
 pub(crate) fn of_interval(call: ScalarFunction) -> Expr {
-    seconds().call(call.args.into_iter().skip(1).collect())
+    let is_quarter = call.args.first().is_some_and(|part| is_part(part, "quarter"));
+    let made = if is_quarter { quarter() } else { seconds() };
+    made.call(call.args.into_iter().skip(1).collect())
 }
 
 fn takes(data_type: &DataType) -> bool {
@@ -119,6 +132,7 @@ impl ScalarUDFImpl for Epoch {
         match (types, self.kind) {
             ([of], Kind::Units(_)) if takes(of) => Ok(DataType::Int64),
             ([DataType::Interval(_)], Kind::Seconds) => Ok(DataType::Float64),
+            ([DataType::Interval(_)], Kind::Quarter) => Ok(DataType::Int32),
             ([of], Kind::Years(_)) if takes(of) && !is_time(of) => Ok(DataType::Int64),
             _ => {
                 let takes = match self.kind {
@@ -140,6 +154,7 @@ impl ScalarUDFImpl for Epoch {
                 Kind::Units(each) => units(&nanos(of, interval::order)?, each),
                 Kind::Seconds => Ok(floats(&nanos(of, interval::length)?)),
                 Kind::Years(each) => years(of, each),
+                Kind::Quarter => quarters(of),
             }
         })
     }
@@ -202,6 +217,14 @@ fn years(of: &ArrayRef, each: i64) -> Result<ArrayRef> {
             instants(of)?.iter().map(|of| of.map(number)).collect()
         }
     };
+    Ok(Arc::new(numbers))
+}
+
+/// The quarters of intervals, whose years are left out; of negative months they are counted as those are divided.
+fn quarters(of: &ArrayRef) -> Result<ArrayRef> {
+    let intervals = cast(of, &INTERVAL)?;
+    let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+    let numbers: Int32Array = intervals.iter().map(|of| of.map(|of| of.months % 12 / 3 + 1)).collect();
     Ok(Arc::new(numbers))
 }
 
