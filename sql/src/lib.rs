@@ -73,6 +73,7 @@ mod nan;
 mod nearest;
 mod nested;
 mod no_statement;
+mod octets;
 mod of_texts;
 mod once_per_key;
 mod operators;

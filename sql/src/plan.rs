@@ -47,6 +47,7 @@ use crate::{
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     named,
     nan::{self, OneNan},
+    octets,
     operators::Planner,
     parse::{Parameters, as_query},
     places::{self, Places},
@@ -143,7 +144,7 @@ impl Base {
             .chain(quotient::all())
             .chain(numeric::all())
             .chain(json::all())
-            .chain([named::function(), stored::function()])
+            .chain([named::function(), octets::function(), stored::function()])
             .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
