@@ -115,6 +115,12 @@ impl Logical {
     /// [`ErrorKind::TypeMismatch`] for an array of another type, [`ErrorKind::InvalidBatch`] for a value that the type
     /// has not, with its row.
     pub fn to_form(self, array: &ArrayRef) -> Result<ArrayRef> {
+        self.to_form_from(array, 0)
+    }
+
+    /// The same of rows of which the first has this number where one of them is named.
+    fn to_form_from(self, array: &ArrayRef, first: u64) -> Result<ArrayRef> {
+        let wrong = |row: usize, what: &str| wrong(first + row as u64, what);
         match self {
             Self::Decimal { precision, scale } => {
                 let given = array.as_primitive_opt::<Decimal128Type>();
@@ -264,7 +270,7 @@ impl Logical {
             }
         };
         match row {
-            Some(row) => Err(wrong(row, &format!("it is no {self}"))),
+            Some(row) => Err(wrong(row as u64, &format!("it is no {self}"))),
             None => Ok(()),
         }
     }
@@ -277,7 +283,7 @@ impl Logical {
 /// The first number of digits that is not held as a number.
 const NARROW_WIDTH: u8 = NARROW_DIGITS + 1;
 
-fn wrong(row: usize, what: &str) -> Error {
+fn wrong(row: u64, what: &str) -> Error {
     Error::new(ErrorKind::InvalidBatch, format!("row {row}: {what}"))
 }
 
@@ -358,8 +364,18 @@ fn nibble(digit: u8) -> Option<u8> {
 /// # Errors
 /// Those of [`Logical::to_form`].
 pub fn to_form(array: &ArrayRef, logical: Option<Logical>) -> Result<ArrayRef> {
+    to_form_from(array, logical, 0)
+}
+
+/// The same of rows of which the first has this number where one of them is named.
+///
+/// # Errors
+/// Those of [`Logical::to_form`].
+pub fn to_form_from(array: &ArrayRef, logical: Option<Logical>, first: u64) -> Result<ArrayRef> {
     match logical {
-        Some(logical) if *array.data_type() != logical.form().to_arrow() => logical.to_form(array),
+        Some(logical) if *array.data_type() != logical.form().to_arrow() => {
+            logical.to_form_from(array, first)
+        }
         _ => Ok(Arc::clone(array)),
     }
 }
@@ -486,6 +502,8 @@ mod tests {
         for bad in [-1, DAY_MICROS] {
             let array: ArrayRef = Arc::new(Time64MicrosecondArray::from(vec![bad]));
             assert!(Logical::Time.to_form(&array).is_err());
+            let error = to_form_from(&array, Some(Logical::Time), 8193).unwrap_err().to_string();
+            assert_eq!(error, "row 8193: a time that no day has");
             assert!(Logical::Time.check_form(&Int64Array::from(vec![bad])).is_err());
         }
     }

@@ -338,6 +338,14 @@ fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
 /// # Errors
 /// [`ErrorKind::TypeMismatch`] or [`ErrorKind::InvalidBatch`], with the row where there is one.
 pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
+    check_array_from(array, field, 0)
+}
+
+/// The same of rows of which the first has this number where one of them is named.
+///
+/// # Errors
+/// Those of [`check_array`].
+pub fn check_array_from(array: &dyn Array, field: &Field, first: u64) -> Result<()> {
     let expected = field.data_type.to_arrow();
     let fits = match (array.data_type(), field.data_type) {
         // Any precision up to the column's own check below, and any time zone: the instant is the same.
@@ -354,7 +362,7 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
         return Err(Error::new(ErrorKind::TypeMismatch, message));
     }
     let row_error = |row: usize, what: String| {
-        let message = format!("column {:?}, row {row}: {what}", field.name);
+        let message = format!("column {:?}, row {}: {what}", field.name, first + row as u64);
         Err(Error::new(ErrorKind::InvalidBatch, message))
     };
     if !field.nullable
@@ -381,6 +389,7 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
         _ => {}
     }
     let Some(logical) = field.logical else { return Ok(()) };
+    // Rows that are counted from another number were put in this form by a reader, which has told what is none.
     logical.check_form(array).map_err(|e| Error::new(e.kind(), format!("column {:?}, {e}", field.name)))
 }
 
@@ -388,13 +397,13 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
 /// holds already, or another writer's has, is read as it is.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidBatch`] with the row.
-pub fn check_calendar(array: &dyn Array, field: &Field) -> Result<()> {
+/// [`ErrorKind::InvalidBatch`] with the row; the number of the first one is `first`.
+pub fn check_calendar(array: &dyn Array, field: &Field, first: u64) -> Result<()> {
     match beyond_calendar(array) {
         None => Ok(()),
         Some((row, value)) => {
-            let message =
-                format!("column {:?}, row {row}: {value} is not within the years 0001 to 9999", field.name);
+            let (name, row) = (&field.name, first + row as u64);
+            let message = format!("column {name:?}, row {row}: {value} is not within the years 0001 to 9999");
             Err(Error::new(ErrorKind::InvalidBatch, message))
         }
     }

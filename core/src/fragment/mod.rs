@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use arrays::array_of_keys;
 use basalt_sip::Sip;
 pub(crate) use buffer::push_keys;
-pub use buffer::{RowBuffer, beyond_calendar, check_array, check_calendar};
+pub use buffer::{RowBuffer, beyond_calendar, check_array, check_array_from, check_calendar};
 pub use column::{Column, ColumnParts, Values, Zone};
 pub use deleted::Deleted;
 

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use super::{Change, Table, no_column};
 use crate::{
     error::{Error, ErrorKind, Result},
-    fragment::{FragmentData, RowBuffer, check_array},
+    fragment::{FragmentData, RowBuffer, check_array_from},
     limits::{BATCH_ROWS, FRAGMENT_ROWS, MAX_BATCH_ROWS, PENDING_BYTES},
     schema::Field,
 };
@@ -130,6 +130,14 @@ impl Appender {
     /// # Errors
     /// Those of [`Appender::push`].
     pub fn check(&self, batch: &RecordBatch) -> Result<()> {
+        self.check_from(batch, 0)
+    }
+
+    /// The same of a piece of more rows, whose first one has this number where one of them is named.
+    ///
+    /// # Errors
+    /// Those of [`Appender::push`].
+    pub fn check_from(&self, batch: &RecordBatch, first: u64) -> Result<()> {
         if batch.num_columns() != self.width {
             let message = format!("{} columns instead of {}", batch.num_columns(), self.width);
             return Err(Error::new(ErrorKind::InvalidBatch, message).at("columns"));
@@ -140,7 +148,8 @@ impl Appender {
         }
         for (source, field) in self.sources.iter().zip(self.table.schema.fields()) {
             if let Some(source) = source {
-                check_array(batch.column(*source), field).map_err(|e| e.at(format!("columns[{source}]")))?;
+                check_array_from(batch.column(*source), field, first)
+                    .map_err(|e| e.at(format!("columns[{source}]")))?;
             }
         }
         Ok(())

@@ -13,8 +13,11 @@ use arrow_array::{
     cast::AsArray as _,
     types::{Decimal128Type, Float32Type, Float64Type},
 };
-use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType as Arrow, Schema as ArrowSchema, TimeUnit};
+use arrow_cast::{
+    cast::{CastOptions, cast_with_options},
+    display::{ArrayFormatter, FormatOptions},
+};
+use arrow_schema::{ArrowError, DataType as Arrow, Schema as ArrowSchema, TimeUnit};
 use basalt_core::{
     decimals,
     error::{Error, ErrorKind, Result},
@@ -35,8 +38,8 @@ impl BatchReader {
     }
 
     /// Rows in pieces that take no more memory than a reader may when they are made to fit. Their columns are the reader's,
-    /// in its order.
-    pub(crate) fn pieces(&self, batch: &RecordBatch) -> Result<VecDeque<RecordBatch>> {
+    /// in its order. The first row has the number `first` where one of them is named.
+    pub(crate) fn pieces(&self, batch: &RecordBatch, first: u64) -> Result<VecDeque<RecordBatch>> {
         if batch.num_columns() != self.fields.len() {
             let message = format!("{} columns instead of {}", batch.num_columns(), self.fields.len());
             return Err(invalid(message).at("columns"));
@@ -52,7 +55,8 @@ impl BatchReader {
                 left.push(batch.slice(0, half));
             } else if is_long {
                 let most = limits::FITTED_TEXT_BYTES >> 20;
-                return Err(invalid(format!("a row with more than {most} MiB of texts")));
+                let row = first + pieces.iter().map(|piece| piece.num_rows() as u64).sum::<u64>();
+                return Err(invalid(format!("row {row}: a row with more than {most} MiB of texts")));
             } else if rows > 0 {
                 pieces.push_back(batch);
             }
@@ -60,12 +64,35 @@ impl BatchReader {
         Ok(pieces)
     }
 
-    /// The same rows in the columns' types.
-    pub(crate) fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// The same rows in the columns' types. What does not fit is told with the number of its row, of which the first one has
+    /// `first`.
+    pub(crate) fn fit(&self, batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
+        self.made(batch, first).map_err(|error| match error.kind() {
+            ErrorKind::TypeMismatch => error,
+            // Default: no row is wrong by itself.
+            _ => self.first_wrong(batch, first).unwrap_or(error),
+        })
+    }
+
+    /// What is wrong with the first row that does not fit. A cast of many does not say which one it is, and most often nobody
+    /// has to look for it.
+    fn first_wrong(&self, batch: &RecordBatch, first: u64) -> Option<Error> {
+        let (mut before, mut rows) = (0, batch.num_rows());
+        while rows > 1 {
+            let half = rows / 2;
+            match self.made(&batch.slice(before, half), first) {
+                Ok(_) => (before, rows) = (before + half, rows - half),
+                Err(_) => rows = half,
+            }
+        }
+        self.made(&batch.slice(before, rows), first + before as u64).err()
+    }
+
+    fn made(&self, batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for (i, (column, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
-            let fitted = fit(column, field).and_then(|fitted| {
-                check_calendar(&fitted, field)?;
+            let fitted = fit(column, field, first).and_then(|fitted| {
+                check_calendar(&fitted, field, first)?;
                 Ok(fitted)
             });
             columns.push(fitted.map_err(|error| error.at(format!("columns[{i}]")))?);
@@ -75,7 +102,7 @@ impl BatchReader {
             .map_err(|error| invalid(error.to_string()))?;
         match self.fields.iter().all(|field| field.logical.is_none()) {
             true => Ok(fitted),
-            false => self.to_form(&fitted),
+            false => self.to_form(&fitted, first),
         }
     }
 }
@@ -180,14 +207,14 @@ fn named_texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
     Some(keys.iter().enumerate().map(text).collect())
 }
 
-fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+fn fit(column: &ArrayRef, field: &Field, first: u64) -> Result<ArrayRef> {
     let wanted = field.to_arrow_type();
     let given = column.data_type();
     if *given == wanted {
         return Ok(Arc::clone(column));
     }
     if wanted == Arrow::Utf8 {
-        return texts(column, field);
+        return texts(column, field, first);
     }
     let of = match given {
         Arrow::Dictionary(_, values) => values,
@@ -196,11 +223,14 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if !is_kin(of, &wanted) {
         return Err(mismatch(field, given));
     }
-    if let Some(fitted) = by_digits(column, of, field)? {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    // A value of a dictionary that no row names is none of theirs.
+    let column =
+        &cast_with_options(column, of, &options).map_err(|error| unfit(column, field, first, &error))?;
+    if let Some(fitted) = by_digits(column, of, field, first)? {
         return Ok(fitted);
     }
-    let failed = |error: arrow_schema::ArrowError| invalid(format!("column {:?}: {error}", field.name));
-    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let failed = |error: ArrowError| unfit(column, field, first, &error);
     // A time without a zone is one of UTC.
     let column = match of {
         Arrow::Timestamp(unit, _) if matches!(wanted, Arrow::Timestamp(..)) => {
@@ -213,31 +243,47 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if let (Arrow::Float64, Arrow::Float32) = (of, &wanted)
         && let Some((row, value)) = first_overflow(&column, &fitted)
     {
-        let message = format!("column {:?}, row {row}: {value:e} does not fit a float32", field.name);
-        return Err(invalid(message));
+        let (name, row) = (&field.name, first + row as u64);
+        return Err(invalid(format!("column {name:?}, row {row}: {value:e} does not fit a float32")));
     }
     if !is_exact(of, &wanted) {
         let back = cast_with_options(&fitted, column.data_type(), &options).map_err(failed)?;
         if let Some(row) = first_difference(&column, &back) {
-            return Err(is_none(&column, row, field));
+            return Err(is_none(&column, row, field, first));
         }
     }
     Ok(fitted)
 }
 
-fn is_none(column: &ArrayRef, row: usize, field: &Field) -> Error {
-    let options = arrow_cast::display::FormatOptions::default();
-    let shown = arrow_cast::display::ArrayFormatter::try_new(column, &options)
-        .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
-    invalid(format!("column {:?}, row {row}: {shown} is no {}", field.name, field.type_name()))
+fn is_none(column: &ArrayRef, row: usize, field: &Field, first: u64) -> Error {
+    let (name, shown, row) = (&field.name, shown(column, row), first + row as u64);
+    invalid(format!("column {name:?}, row {row}: {shown} is no {}", field.type_name()))
+}
+
+/// A cast that failed: of one row it is known which value it was.
+fn unfit(column: &ArrayRef, field: &Field, first: u64, error: &ArrowError) -> Error {
+    match column.len() {
+        1 => is_none(column, 0, field, first),
+        _ => invalid(format!("column {:?}: {error}", field.name)),
+    }
+}
+
+/// A value as text; a time that no calendar has is its number.
+fn shown(column: &ArrayRef, row: usize) -> String {
+    let text = |array: &ArrayRef, row: usize| {
+        ArrayFormatter::try_new(array, &FormatOptions::default())?.value(row).try_to_string()
+    };
+    let number = |_: ArrowError| text(&arrow_cast::cast(&column.slice(row, 1), &Arrow::Int64)?, 0);
+    // Default: what cannot be shown is told so.
+    text(column, row).or_else(number).unwrap_or_else(|error| error.to_string())
 }
 
 /// Floats as decimals and decimals as floats, of which the one is the shortest decimal of the other; `None`: these are others.
-fn by_digits(column: &ArrayRef, of: &Arrow, field: &Field) -> Result<Option<ArrayRef>> {
+fn by_digits(column: &ArrayRef, of: &Arrow, field: &Field, first: u64) -> Result<Option<ArrayRef>> {
     let plain = |to: &Arrow| {
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let cast = cast_with_options(column, to, &options);
-        cast.map_err(|error| invalid(format!("column {:?}: {error}", field.name)))
+        cast.map_err(|error| unfit(column, field, first, &error))
     };
     let none = || mismatch(field, of);
     match (of, &field.to_arrow_type()) {
@@ -248,7 +294,7 @@ fn by_digits(column: &ArrayRef, of: &Arrow, field: &Field) -> Result<Option<Arra
             let made = decimals::of_floats(&floats, *precision, scale.unsigned_abs()).ok_or_else(none)?;
             let lost = [decimals::first_beyond(&floats, &made), decimals::first_rounded(&floats, &made)];
             match lost.into_iter().flatten().min() {
-                Some(row) => Err(is_none(&floats, row, field)),
+                Some(row) => Err(is_none(&floats, row, field, first)),
                 None => Ok(Some(Arc::new(made))),
             }
         }
@@ -268,7 +314,7 @@ fn by_digits(column: &ArrayRef, of: &Arrow, field: &Field) -> Result<Option<Arra
             };
             let back: ArrayRef = Arc::new(decimals::of_floats(&floats, *precision, scale).ok_or_else(none)?);
             match first_difference(&given, &back) {
-                Some(row) => Err(is_none(&given, row, field)),
+                Some(row) => Err(is_none(&given, row, field, first)),
                 None => Ok(Some(floats)),
             }
         }
@@ -316,11 +362,14 @@ fn first_overflow(column: &ArrayRef, fitted: &ArrayRef) -> Option<(usize, f64)> 
     Some((row, wide.value(row)))
 }
 
-fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+fn texts(column: &ArrayRef, field: &Field, first: u64) -> Result<ArrayRef> {
     if is_nested(column.data_type()) {
         let texts = to_json_within(column, MAX_TEXT_BYTES, limits::FITTED_TEXT_BYTES);
-        let texts = texts.map_err(|error| invalid(format!("column {:?}: {error}", field.name)))?;
-        return Ok(Arc::new(texts));
+        let failed = |error: ArrowError| {
+            let row = if column.len() == 1 { format!(", row {first}") } else { String::new() };
+            invalid(format!("column {:?}{row}: {error}", field.name))
+        };
+        return Ok(Arc::new(texts.map_err(failed)?));
     }
     if let Arrow::Dictionary(..) = column.data_type() {
         let texts = named_texts(column).ok_or_else(|| mismatch(field, column.data_type()))?;
@@ -328,7 +377,8 @@ fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         for (row, text) in texts.into_iter().enumerate() {
             if let Some(bytes) = text.map(str::len).filter(|bytes| *bytes > MAX_TEXT_BYTES) {
                 let limit = format!("a text of {bytes} bytes; the limit is {MAX_TEXT_BYTES}");
-                return Err(invalid(format!("column {:?}, row {row}: {limit}", field.name)));
+                let (name, row) = (&field.name, first + row as u64);
+                return Err(invalid(format!("column {name:?}, row {row}: {limit}")));
             }
             builder.append_option(text);
         }
@@ -348,202 +398,4 @@ fn mismatch(field: &Field, given: &Arrow) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use arrow_array::{
-        Date64Array, Decimal128Array, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array,
-        Int8Array, Int64Array, LargeStringArray, NullArray, StringArray, StringViewArray,
-        TimestampNanosecondArray, types::Int8Type,
-    };
-    use basalt_core::schema::DataType;
-
-    use super::*;
-
-    fn fitted(data_type: DataType, column: ArrayRef) -> Result<ArrayRef> {
-        let reader = BatchReader::new(&[Field::new("a", data_type, true)]);
-        let batch = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
-        let pieces = reader.pieces(&batch)?;
-        assert_eq!(pieces.len(), 1);
-        let fitted = reader.fit(&pieces[0])?;
-        assert!(reader.fits(&fitted) && !reader.fits(&pieces[0]));
-        Ok(Arc::clone(fitted.column(0)))
-    }
-
-    #[test]
-    fn what_a_column_holds_exactly_is_taken() {
-        let ints: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(-7)]));
-        for data_type in [DataType::Int8, DataType::Float32, DataType::Decimal { precision: 12, scale: 2 }] {
-            let fitted = fitted(data_type, Arc::clone(&ints)).unwrap();
-            let back = arrow_cast::cast(&fitted, &Arrow::Int64).unwrap();
-            assert_eq!(back.to_data(), ints.to_data(), "{data_type}");
-        }
-        let whole: ArrayRef = Arc::new(Float64Array::from(vec![Some(7.0), None]));
-        assert_eq!(fitted(DataType::Int64, whole).unwrap().as_ref(), &Int64Array::from(vec![Some(7), None]));
-        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_000, 2_000]));
-        let expected = arrow_array::TimestampMicrosecondArray::from(vec![1, 2]).with_timezone("UTC");
-        assert_eq!(fitted(DataType::Timestamp, times).unwrap().as_ref(), &expected);
-        let days: ArrayRef = Arc::new(Date64Array::from(vec![86_400_000]));
-        assert_eq!(
-            fitted(DataType::Date32, days).unwrap().as_ref(),
-            &arrow_array::Date32Array::from(vec![1])
-        );
-        let nulls: ArrayRef = Arc::new(NullArray::new(2));
-        assert_eq!(fitted(DataType::Int8, nulls).unwrap().null_count(), 2);
-        let words = vec![Some("a"), None, Some("b"), Some("a")];
-        let expected = StringArray::from(words.clone());
-        let dictionary: DictionaryArray<Int8Type> = words.iter().copied().collect();
-        let texts: [ArrayRef; 3] = [
-            Arc::new(LargeStringArray::from(words.clone())),
-            Arc::new(StringViewArray::from(words)),
-            Arc::new(dictionary),
-        ];
-        for column in texts {
-            assert_eq!(fitted(DataType::Utf8, column).unwrap().as_ref(), &expected);
-        }
-    }
-
-    #[test]
-    fn lists_are_json_in_columns_of_texts() {
-        let words: DictionaryArray<Int8Type> =
-            [Some("a \"b\""), None, Some("c"), Some("c")].into_iter().collect();
-        let item = Arc::new(arrow_schema::Field::new_list_field(words.data_type().clone(), true));
-        let lists = |words: DictionaryArray<Int8Type>, each: i32| {
-            Arc::new(FixedSizeListArray::new(Arc::clone(&item), each, Arc::new(words), None)) as ArrayRef
-        };
-        let two = lists(words, 2);
-        let expected = StringArray::from(vec![r#"["a \"b\"",null]"#, r#"["c","c"]"#]);
-        assert_eq!(fitted(DataType::Utf8, Arc::clone(&two)).unwrap().as_ref(), &expected);
-        let error = fitted(DataType::Int64, Arc::clone(&two)).unwrap_err().to_string();
-        assert!(error.contains("is no value of"), "{error}");
-        let schema = ArrowSchema::new(vec![arrow_schema::Field::new("l", two.data_type().clone(), true)]);
-        let table = table_schema(&schema).unwrap();
-        assert_eq!(table.fields(), [Field::new("l", DataType::Utf8, true)]);
-        // What is named often is made piece by piece, and no text has more bytes than others.
-        let long = "x".repeat(1000);
-        let many: DictionaryArray<Int8Type> = std::iter::repeat_n(Some(long.as_str()), 64_000).collect();
-        let reader = BatchReader::new(&[Field::new("a", DataType::Utf8, true)]);
-        let batch = RecordBatch::try_from_iter([("a", lists(many.clone(), 1000))]).unwrap();
-        let pieces = reader.pieces(&batch).unwrap();
-        assert!(pieces.len() > 3, "{}", pieces.len());
-        assert!(pieces.iter().all(|piece| reader.fit(piece).is_ok()));
-        let batch = RecordBatch::try_from_iter([("a", lists(many.clone(), 2000))]).unwrap();
-        let pieces = reader.pieces(&batch).unwrap();
-        let error = reader.fit(&pieces[0]).unwrap_err().to_string();
-        assert!(error.contains("more than 1048576 bytes"), "{error}");
-        let batch = RecordBatch::try_from_iter([("a", lists(many, 64_000))]).unwrap();
-        let error = reader.pieces(&batch).unwrap_err().to_string();
-        assert!(error.contains("a row with more than 16 MiB of texts"), "{error}");
-    }
-
-    #[test]
-    fn what_a_column_does_not_hold_is_an_error() {
-        let check = |data_type, column: ArrayRef, words: &str| {
-            let error = fitted(data_type, column).unwrap_err();
-            assert!(error.to_string().contains(words), "{error}");
-        };
-        check(DataType::Int8, Arc::new(Int64Array::from(vec![1, 128])), "128");
-        check(DataType::UInt64, Arc::new(Int64Array::from(vec![-1])), "-1");
-        check(DataType::Int64, Arc::new(Float64Array::from(vec![1.0, 1.5])), "row 1: 1.5 is no int64");
-        check(DataType::Float64, Arc::new(Int64Array::from(vec![(1 << 53) + 1])), "is no float64");
-        check(DataType::Timestamp, Arc::new(TimestampNanosecondArray::from(vec![1_001])), "is no timestamp");
-        check(
-            DataType::Float32,
-            Arc::new(Float64Array::from(vec![f64::INFINITY, 1e39])),
-            "row 1: 1e39 does not fit",
-        );
-        check(DataType::Int64, Arc::new(StringArray::from(vec!["1"])), "which Utf8 is no value of");
-        check(DataType::Utf8, Arc::new(Int64Array::from(vec![1])), "which Int64 is no value of");
-        check(
-            DataType::Decimal { precision: 4, scale: 2 },
-            Arc::new(Float64Array::from(vec![1.005])),
-            "is no decimal(4,2)",
-        );
-    }
-
-    #[test]
-    fn a_float_is_its_shortest_decimal() {
-        let wide = Field::from_arrow("a", &Arrow::Decimal128(38, 20), true).unwrap();
-        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(123_456_789.123), None, Some(-0.1)]));
-        let made = fit(&floats, &wide).unwrap();
-        let expected = [Some(123_456_789_123 * 10_i128.pow(17)), None, Some(-(10_i128.pow(19)))];
-        assert_eq!(made.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>(), expected);
-        // And back, where a quotient of floats would be another one.
-        let double = Field::new("a", DataType::Float64, true);
-        assert_eq!(&fit(&made, &double).unwrap(), &floats);
-        let keys = Int8Array::from(vec![Some(1), None, Some(0)]);
-        let values = Float32Array::from(vec![12.34, 0.1]);
-        let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
-        let narrow = Field::new("a", DataType::Decimal { precision: 18, scale: 9 }, true);
-        let made = fit(&dictionary, &narrow).unwrap();
-        let expected = [Some(100_000_000), None, Some(12_340_000_000)];
-        assert_eq!(made.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>(), expected);
-        let single = Field::new("a", DataType::Float32, true);
-        let back = fit(&made, &single).unwrap();
-        assert_eq!(
-            back.as_primitive::<Float32Type>().iter().collect::<Vec<_>>(),
-            [Some(0.1), None, Some(12.34)]
-        );
-        let error = |column: ArrayRef, field: &Field| fit(&column, field).unwrap_err().to_string();
-        let cents = Field::new("a", DataType::Decimal { precision: 12, scale: 2 }, true);
-        let sum = error(Arc::new(Float64Array::from(vec![12.34, 0.1 + 0.2, f64::NAN])), &cents);
-        assert!(sum.contains("row 1: 0.30000000000000004 is no decimal(12,2)"), "{sum}");
-        let large = error(Arc::new(Float64Array::from(vec![1.0, 1e10])), &cents);
-        assert!(large.contains("row 1: ") && large.contains("is no decimal(12,2)"), "{large}");
-        let long = Decimal128Array::from(vec![Some(1), Some(12_345_678_901_234_567_891)]);
-        let long = long.with_precision_and_scale(38, 2).unwrap();
-        let long = error(Arc::new(long), &double);
-        assert!(long.contains("row 1: 123456789012345678.91 is no float64"), "{long}");
-    }
-
-    #[test]
-    fn a_dictionary_of_a_long_text_is_taken_piece_by_piece() {
-        let long = "x".repeat(1 << 20);
-        let dictionary: DictionaryArray<Int8Type> = std::iter::repeat_n(Some(long.as_str()), 256).collect();
-        let reader = BatchReader::new(&[Field::new("a", DataType::Utf8, true)]);
-        let batch = RecordBatch::try_from_iter([("a", Arc::new(dictionary) as ArrayRef)]).unwrap();
-        let pieces = reader.pieces(&batch).unwrap();
-        assert!(pieces.len() > 8, "{}", pieces.len());
-        assert_eq!(pieces.iter().map(RecordBatch::num_rows).sum::<usize>(), 256);
-    }
-
-    /// One text of a message may stand in all columns of a row, and in all rows.
-    #[test]
-    fn a_row_has_no_more_texts_than_are_taken_at_once() {
-        let fields = |n: usize| -> Vec<Field> {
-            (0..n).map(|i| Field::new(format!("c{i}"), DataType::Utf8, true)).collect()
-        };
-        let batch = |columns: Vec<ArrayRef>| {
-            let columns = columns.into_iter().enumerate();
-            RecordBatch::try_from_iter(columns.map(|(i, column)| (format!("c{i}"), column))).unwrap()
-        };
-        let long = "x".repeat(MAX_TEXT_BYTES);
-        let dictionary: DictionaryArray<Int8Type> = [Some(long.as_str())].into_iter().collect();
-        let dictionary: ArrayRef = Arc::new(dictionary);
-        let pieces = |columns: Vec<ArrayRef>| {
-            let reader = BatchReader::new(&fields(columns.len()));
-            reader.pieces(&batch(columns)).map(|pieces| pieces.len())
-        };
-        assert_eq!(pieces(vec![Arc::clone(&dictionary); 16]).unwrap(), 1);
-        let error = pieces(vec![dictionary; 17]).unwrap_err().to_string();
-        assert!(error.contains("a row with more than 16 MiB of texts"), "{error}");
-        // The same of bytes.
-        let bytes = arrow_array::BinaryArray::from(vec![long.as_bytes()]);
-        let bytes: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), Arc::new(bytes)));
-        assert!(pieces(vec![bytes; 17]).is_err());
-        let longer = format!("{long}x");
-        let dictionary: DictionaryArray<Int8Type> = [Some(longer.as_str())].into_iter().collect();
-        let error = fitted(DataType::Utf8, Arc::new(dictionary)).unwrap_err().to_string();
-        assert!(error.contains("row 0: a text of 1048577 bytes"), "{error}");
-    }
-
-    /// Columns of nulls take no bytes of a message, those of the table do.
-    #[test]
-    fn pieces_have_few_values() {
-        let columns = (0..100).map(|i| (format!("c{i}"), Arc::new(NullArray::new(1 << 16)) as ArrayRef));
-        let batch =
-            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
-        let fields: Vec<_> = (0..100).map(|i| Field::new(format!("c{i}"), DataType::Int64, true)).collect();
-        let pieces = BatchReader::new(&fields).pieces(&batch.unwrap()).unwrap();
-        assert!(pieces.iter().all(|piece| piece.num_rows() * 100 <= limits::FITTED_VALUES));
-        assert_eq!(pieces.iter().map(RecordBatch::num_rows).sum::<usize>(), 1 << 16);
-    }
-}
+mod tests;

@@ -67,21 +67,22 @@ impl BatchReader {
         if !self.has_any_time {
             for batch in &batches {
                 for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
-                    check_calendar(array, field).map_err(|e| e.at(format!("columns[{i}]")))?;
+                    check_calendar(array, field, 0).map_err(|e| e.at(format!("columns[{i}]")))?;
                 }
             }
         }
         if self.fields.iter().all(|field| field.logical.is_none()) {
             return Ok(batches);
         }
-        batches.into_iter().map(|batch| self.to_form(&batch)).collect()
+        batches.into_iter().map(|batch| self.to_form(&batch, 0)).collect()
     }
 
-    /// The rows in the forms in which the engine holds them.
-    pub(super) fn to_form(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// The rows in the forms in which the engine holds them. What is no value is told with the number of its row, of which the
+    /// first one has `first`.
+    pub(super) fn to_form(&self, batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
-            let form = logical::to_form(array, field.logical).map_err(|e| {
+            let form = logical::to_form_from(array, field.logical, first).map_err(|e| {
                 Error::new(e.kind(), format!("column {:?}, {e}", field.name)).at(format!("columns[{i}]"))
             })?;
             columns.push(form);

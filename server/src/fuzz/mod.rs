@@ -117,7 +117,7 @@ fn table(catalog: &Catalog, name: &str, fields: Vec<Field>, rows: u32) -> Arc<Ta
     let reader = BatchReader::new(schema.fields());
     while let Some(batch) = decoder.next().expect("rows") {
         let mut appender = Appender::new(Arc::clone(&table), &[]).expect("a write");
-        appender.push(&reader.fit(&batch).expect("rows that fit")).expect("rows");
+        appender.push(&reader.fit(&batch, 1).expect("rows that fit")).expect("rows");
         appender.commit().expect("a commit");
     }
     table

@@ -51,10 +51,10 @@ fn decoded(media_type: &str, body: &[u8], piece: usize) -> Result<usize> {
             let columns = decoder.columns().cloned().unwrap_or_default();
             let Ok(appender) = Appender::new(Arc::clone(&TABLES.all), &columns) else { continue };
             let reader = BatchReader::new(appender.batch_fields());
-            let Ok(pieces) = reader.pieces(&batch) else { continue };
+            let Ok(pieces) = reader.pieces(&batch, 1) else { continue };
             for piece in pieces {
-                if let Ok(fitted) = reader.fit(&piece) {
-                    drop(appender.check(&fitted));
+                if let Ok(fitted) = reader.fit(&piece, 1) {
+                    drop(appender.check_from(&fitted, 1));
                 }
             }
         }

@@ -42,6 +42,8 @@ pub(crate) struct Write {
     held: Reservation,
     batches: u64,
     rows: u64,
+    /// Of a load of Arrow rows, whatever it read them from: so many were made to fit.
+    fitted: u64,
 }
 
 /// A write with a request id.
@@ -89,7 +91,19 @@ impl Write {
         let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
         let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes).of(caller.account()));
         let caller = caller.clone();
-        Ok(Self { state, caller, appender, writing, replaces, reader, identity, held, batches: 0, rows: 0 })
+        Ok(Self {
+            state,
+            caller,
+            appender,
+            writing,
+            replaces,
+            reader,
+            identity,
+            held,
+            batches: 0,
+            rows: 0,
+            fitted: 0,
+        })
     }
 
     /// The table that it is for.
@@ -192,7 +206,7 @@ impl Write {
     /// The same of rows of other types, in pieces that are made to fit one by one.
     fn arrow(&mut self, batch: &RecordBatch) -> Result<VecDeque<RecordBatch>, RequestError> {
         panics::wanted("write", self.appender.table().name());
-        let pieces = self.reader.pieces(batch)?;
+        let pieces = self.reader.pieces(batch, self.rows + 1)?;
         self.rows += batch.num_rows() as u64;
         self.batches += 1;
         Ok(pieces)
@@ -220,13 +234,16 @@ impl Write {
         Ok(None)
     }
 
-    /// Rows with the types of the columns; those of messages have them, and were checked.
-    fn fitted(&self, batch: RecordBatch) -> Result<RecordBatch, RequestError> {
+    /// Rows with the types of the columns; those of messages have them, and were checked. The others are pieces of a whole,
+    /// whatever the batches in which it came: its rows are counted from 1, as those of files are.
+    fn fitted(&mut self, batch: RecordBatch) -> Result<RecordBatch, RequestError> {
         if self.reader.fits(&batch) {
             return Ok(batch);
         }
-        let fitted = self.reader.fit(&batch)?;
-        self.appender.check(&fitted)?;
+        let first = self.fitted + 1;
+        let fitted = self.reader.fit(&batch, first)?;
+        self.appender.check_from(&fitted, first)?;
+        self.fitted += fitted.num_rows() as u64;
         Ok(fitted)
     }
 

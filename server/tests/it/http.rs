@@ -1,13 +1,16 @@
 //! HTTP: rows come in and tables are listed, with or without SQL; probes are answered whatever else is.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow_ipc::writer::StreamWriter;
 use basalt_client::{
     Client, Retention,
     arrow::schema::{DataType, Field, Schema, TimeUnit},
 };
 use basalt_proto::v1 as pb;
 use basalt_server::{Config, Listeners};
+use parquet::arrow::ArrowWriter;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -353,4 +356,59 @@ async fn rows_that_are_too_old_already_are_counted() {
         let (_, body) = load(http, "t", "", "application/x-ndjson", line).await;
         assert!(body.contains("\"expired\":0"), "{column}: {body}");
     }
+}
+
+/// The rows of a body are counted from 1, whatever the batches and row groups in which they come.
+#[tokio::test]
+async fn a_row_that_does_not_fit_is_told_with_its_number() {
+    // In the last piece of a body: nothing is left unread when it is refused.
+    const WRONG: usize = 89_500;
+    let (server, http) = start().await;
+    let schema = Schema::new(vec![
+        Field::new("i", DataType::Int64, false),
+        Field::new("small", DataType::Int16, true),
+        Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
+    ]);
+    server.client.create_table("t", &schema).await.unwrap();
+    let rows_of = |column: usize| {
+        let is_wrong = |of: usize, row: usize| of == column && row == WRONG;
+        let value = |of: usize, row: usize, wrong: i64| if is_wrong(of, row) { wrong } else { 7 };
+        let i = (0..90_000).map(|row| (!is_wrong(0, row)).then_some(7_i64));
+        let columns: [(&str, ArrayRef); 3] = [
+            ("i", Arc::new(Int64Array::from_iter(i))),
+            ("small", Arc::new(Int64Array::from_iter_values((0..90_000).map(|row| value(1, row, 40_000))))),
+            (
+                "at",
+                Arc::new(TimestampMicrosecondArray::from_iter_values(
+                    (0..90_000).map(|row| value(2, row, i64::MAX)),
+                )),
+            ),
+        ];
+        let columns = columns.map(|(name, array)| (name, array, true));
+        RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    };
+    let cases = [
+        (400, "column \"i\", row 89501: null in a column that is not nullable"),
+        (400, "column \"small\", row 89501: 40000 is no int16"),
+        (400, "column \"at\", row 89501: 9223372036854775807 is no timestamp"),
+        (200, "\"rows\":90000"),
+    ];
+    for (column, (code, message)) in cases.into_iter().enumerate() {
+        let rows = rows_of(column);
+        let mut arrow = StreamWriter::try_new(Vec::new(), &rows.schema()).unwrap();
+        for start in (0..rows.num_rows()).step_by(1000) {
+            arrow.write(&rows.slice(start, 1000)).unwrap();
+        }
+        let mut parquet = ArrowWriter::try_new(Vec::new(), rows.schema(), None).unwrap();
+        parquet.write(&rows).unwrap();
+        for (kind, body) in [
+            ("application/vnd.apache.arrow.stream", arrow.into_inner().unwrap()),
+            ("application/vnd.apache.parquet", parquet.into_inner().unwrap()),
+        ] {
+            let (said, told) = load(http, "t", "", kind, &body).await;
+            let told = told.replace('\\', "");
+            assert!(said == code && told.contains(message), "{kind}: {said} {told}");
+        }
+    }
+    assert_eq!(rows(&server, "t").await, 180_000);
 }

@@ -300,7 +300,15 @@ async fn rows_are_ingested_whole_or_not_at_all() {
     // The second batch does not fit: neither is written.
     let wrong: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     let wrong = RecordBatch::try_from_iter([("key", wrong)]).unwrap();
-    assert!(flight.execute_ingest(append, batches(vec![wrong])).await.is_err());
+    assert!(flight.execute_ingest(append.clone(), batches(vec![wrong])).await.is_err());
+    // A row is told with its number, counted from 1 over all batches.
+    let floats = |values: Vec<f64>| {
+        let floats: ArrayRef = Arc::new(Float64Array::from(values));
+        RecordBatch::try_from_iter_with_nullable([("key", floats, true)]).unwrap()
+    };
+    let many = vec![floats(vec![1.0; 1000]), floats(vec![2.0; 1000]), floats(vec![3.0, 7.5, 8.5])];
+    let error = flight.execute_ingest(append, batches(many)).await.unwrap_err().to_string();
+    assert!(error.contains("row 2002: 7.5 is no int64"), "{error}");
     let new = ingest("new", create, TableExistsOption::Fail);
     assert_eq!(flight.execute_ingest(new.clone(), batches(vec![batch(0..5)])).await.unwrap(), 5);
     assert!(flight.execute_ingest(new, batches(vec![batch(0..5)])).await.is_err());
