@@ -55,7 +55,8 @@ impl BatchReader {
                 left.push(batch.slice(0, half));
             } else if is_long {
                 let most = limits::FITTED_TEXT_BYTES >> 20;
-                let row = first + pieces.iter().map(|piece| piece.num_rows() as u64).sum::<u64>();
+                let row =
+                    first + pieces.iter().map(|piece: &RecordBatch| piece.num_rows() as u64).sum::<u64>();
                 return Err(invalid(format!("row {row}: a row with more than {most} MiB of texts")));
             } else if rows > 0 {
                 pieces.push_back(batch);
