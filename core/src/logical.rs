@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(place(Literal::Float(7.001)), behind);
         let zero = Place::Between(form("100000000000000000000"));
         assert_eq!(place(Literal::Decimal { unscaled: 1, scale: 200 }), zero);
-        let before_zero = Place::Between(form("099999999999999999999"));
+        let before_zero = Place::Between(form("099999999999999999998"));
         assert_eq!(place(Literal::Decimal { unscaled: -1, scale: 200 }), before_zero);
         assert_eq!(place(Literal::Text("1".to_owned() + &"0".repeat(18))), Place::Above);
         assert_eq!(place(Literal::Text("-".to_owned() + &"9".repeat(38))), Place::Below);
