@@ -130,7 +130,7 @@ pub const TASK_WAIT: Duration = Duration::from_secs(3);
 /// again.
 pub const HELD_BYTES: usize = 4 << 20;
 
-/// For how long a join of all rows with all keeps other statements from a thread.
+/// For how long a join of all rows with all, or a merge of sorted rows, keeps other statements from a thread.
 pub const TURN: Duration = Duration::from_millis(5);
 
 /// What a table of hashes takes for an entry beside its key and its value.

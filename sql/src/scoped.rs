@@ -1,11 +1,13 @@
-//! Windows that hear of it when nobody waits for their statement. One computes all of a partition between two rows of its answer,
-//! maybe in a task that DataFusion has begun, and its aggregates ask [`GivenUp::of_task`].
+//! Windows and sorts that hear of it when nobody waits for their statement. A window computes all of a partition between two rows
+//! of its answer, maybe in a task that DataFusion has begun, and its aggregates ask [`GivenUp::of_task`]. Sorted rows are merged as
+//! long as somebody takes them, and who takes all of them before its first row would never wait: so they give way now and then.
 
 use std::{
     fmt,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use arrow_array::RecordBatch;
@@ -15,34 +17,40 @@ use datafusion::{
     physical_expr::PhysicalExpr,
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+        sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
         stream::RecordBatchStreamAdapter,
         windows::{BoundedWindowAggExec, WindowAggExec},
     },
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::interruptible::{GIVEN_UP, GivenUp};
+use crate::{
+    interruptible::{GIVEN_UP, GivenUp},
+    limits::TURN,
+};
 
-/// The same windows, which hear of it; `None`: it is none.
+/// The same windows, or sorted rows, which hear of it; `None`: it is none.
 pub(crate) fn scoped(plan: &Arc<dyn ExecutionPlan>, given_up: &GivenUp) -> Option<Arc<dyn ExecutionPlan>> {
-    let is_one = plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>();
-    is_one.then(|| of(Arc::clone(plan), given_up.clone()))
+    let is_window = plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>();
+    let is_sorted = plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>();
+    (is_window || is_sorted).then(|| of(Arc::clone(plan), given_up.clone(), is_sorted))
 }
 
-fn of(input: Arc<dyn ExecutionPlan>, given_up: GivenUp) -> Arc<dyn ExecutionPlan> {
-    Arc::new(Scoped { input, given_up })
+fn of(input: Arc<dyn ExecutionPlan>, given_up: GivenUp, gives_way: bool) -> Arc<dyn ExecutionPlan> {
+    Arc::new(Scoped { input, given_up, gives_way })
 }
 
 #[derive(Debug)]
 struct Scoped {
     input: Arc<dyn ExecutionPlan>,
     given_up: GivenUp,
+    gives_way: bool,
 }
 
 impl Scoped {
     fn over(self: &Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
         let given_up = self.given_up.clone();
-        children.pop().map_or_else(|| Arc::clone(self) as _, |input| of(input, given_up))
+        children.pop().map_or_else(|| Arc::clone(self) as _, |input| of(input, given_up, self.gives_way))
     }
 }
 
@@ -94,20 +102,33 @@ impl ExecutionPlan for Scoped {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
         let (schema, given_up) = (rows.schema(), self.given_up.clone());
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, Rows { rows, given_up })))
+        let since = self.gives_way.then(Instant::now);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, Rows { rows, given_up, since })))
     }
 }
 
 struct Rows {
     rows: SendableRecordBatchStream,
     given_up: GivenUp,
+    /// When they have given way, where they do.
+    since: Option<Instant>,
 }
 
 impl Stream for Rows {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { rows, given_up } = &mut *self;
+        let Self { rows, given_up, since } = &mut *self;
+        if let Some(since) = since {
+            if let Err(error) = given_up.check() {
+                return Poll::Ready(Some(Err(error)));
+            }
+            if since.elapsed() >= TURN {
+                *since = Instant::now();
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
         GIVEN_UP.sync_scope(given_up.clone(), || rows.poll_next_unpin(cx))
     }
 }

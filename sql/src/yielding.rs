@@ -20,7 +20,7 @@ use crate::{
     scoped::scoped,
 };
 
-/// The same plan, whose joins give way after a few batches, and those with a condition and windows before.
+/// The same plan, whose joins give way after a few batches, and those with a condition, windows and sorts before.
 pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let given_up = GivenUp::of_task();
     let give_way = |plan: Arc<dyn ExecutionPlan>| {

@@ -141,9 +141,12 @@ fn argument(function: &mut ast::Function, at: usize) -> Option<&mut Expr> {
     }
 }
 
+/// A literal in the planner's words; `None`: it is one of these.
+type Reworded = fn(&str) -> Result<Option<String>>;
+
 /// Formats, encodings, patterns and parts of times that are literals.
 fn literals(name: &str, function: &mut ast::Function) -> Result<()> {
-    let (at, other): (_, fn(&str) -> Result<Option<String>>) = match name {
+    let (at, other): (_, Reworded) = match name {
         "to_char" | "to_date" | "to_timestamp" => (1, templates::strftime),
         // PostgreSQL's is padded.
         "encode" => (1, |of| Ok(of.eq_ignore_ascii_case("base64").then(|| "base64pad".to_owned()))),
