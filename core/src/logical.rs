@@ -25,11 +25,10 @@ use arrow_schema as arrow;
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::MAX_TEXT_BYTES,
-    plan::parse_decimal,
+    plan::floor_among,
     query::Literal,
     schema::DataType,
     time,
-    value::{floor_of_float, pow10},
 };
 
 /// Digits of a decimal that is held as a number.
@@ -63,6 +62,11 @@ impl fmt::Display for Logical {
             Self::Time => f.write_str("time"),
         }
     }
+}
+
+/// The name of a type, which is held as `data_type`.
+pub fn type_name(logical: Option<Logical>, data_type: DataType) -> String {
+    logical.map_or_else(|| data_type.to_string(), |logical| logical.to_string())
 }
 
 /// Where a literal stands among the values of such a type.
@@ -285,28 +289,6 @@ const NARROW_WIDTH: u8 = NARROW_DIGITS + 1;
 
 fn wrong(row: u64, what: &str) -> Error {
     Error::new(ErrorKind::InvalidBatch, format!("row {row}: {what}"))
-}
-
-/// The greatest `n` for which `n * 10^-scale` is not above a number, and whether it is equal; `None`: it is no number. What is far
-/// beyond all decimals stays there.
-fn floor_among(literal: &Literal, scale: u8) -> Option<(i128, bool)> {
-    let (unscaled, given) = match literal {
-        Literal::Int(value) => (i128::from(*value), 0),
-        Literal::UInt(value) => (i128::from(*value), 0),
-        Literal::Decimal { unscaled, scale } => (*unscaled, *scale),
-        Literal::Text(text) => parse_decimal(text)?,
-        Literal::Float(f) if f.is_nan() || *f == f64::INFINITY => return Some((i128::MAX, false)),
-        Literal::Float(f) if *f == f64::NEG_INFINITY => return Some((i128::MIN, false)),
-        Literal::Float(f) => return Some(floor_of_float(*f, scale)),
-        _ => return None,
-    };
-    let (up, down) = (pow10(scale.saturating_sub(given)), pow10(given.saturating_sub(scale)));
-    let Some((up, down)) = up.zip(down) else {
-        // More decimal places than any decimal has: between two of them, unless it is 0.
-        return Some((-i128::from(unscaled < 0), unscaled == 0));
-    };
-    let scaled = unscaled.saturating_mul(up);
-    Some((scaled.div_euclid(down), scaled.rem_euclid(down) == 0))
 }
 
 /// The form of a decimal, if it has no more digits than that.

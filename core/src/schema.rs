@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     invariant::Invariant,
     limits,
-    logical::{Logical, NARROW_DIGITS, WIDE_DIGITS},
+    logical::{self, Logical, NARROW_DIGITS, WIDE_DIGITS},
 };
 
 /// The logical type of a column.
@@ -275,7 +275,7 @@ impl Field {
 
     /// The name of that type.
     pub fn type_name(&self) -> String {
-        self.logical.map_or_else(|| self.data_type.to_string(), |logical| logical.to_string())
+        logical::type_name(self.logical, self.data_type)
     }
 }
 

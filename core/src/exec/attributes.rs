@@ -11,7 +11,7 @@ use crate::{
     lookup::{self, Lookup},
     plan::{references, sets::go_together},
     query::{Attribute, Expr, Filter, KeyFilter, Query, SelectItem},
-    schema::DataType,
+    schema::{DataType, Field},
     table::{Table, no_column},
 };
 
@@ -111,10 +111,8 @@ impl Resolver<'_> {
         self.control.check()?;
         let (other, snapshot) = self.table(&reference.table, None)?;
         let types = (type_of(table, &attribute.column)?, type_of(&other, &reference.column)?);
-        let data_type = type_of(&other, &attribute.name)?;
-        if let Some(logical) =
-            other.schema().index_of(&attribute.name).and_then(|at| other.schema().fields()[at].logical)
-        {
+        let Field { data_type, logical, .. } = *field(&other, &attribute.name)?;
+        if let Some(logical) = logical {
             let message = format!("{attribute} is {logical}, of which there are conditions alone");
             return Err(Error::new(ErrorKind::TypeMismatch, message));
         }
@@ -149,7 +147,11 @@ fn keys_that_all_have(filter: &Filter, keys: &mut Vec<KeyFilter>) {
 }
 
 fn type_of(table: &Table, column: &str) -> Result<DataType> {
+    Ok(field(table, column)?.data_type)
+}
+
+fn field<'a>(table: &'a Table, column: &str) -> Result<&'a Field> {
     let schema = table.schema();
     let slot = schema.index_of(column).ok_or_else(|| no_column(table, column))?;
-    Ok(schema.fields()[slot].data_type)
+    Ok(&schema.fields()[slot])
 }

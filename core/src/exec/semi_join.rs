@@ -139,11 +139,10 @@ impl<'a> Resolver<'a> {
         if let Some(filter) = &mut query.filter {
             self.filter(filter)?;
         }
+        let table = Arc::clone(&self.outer);
         if let Some(having) = &mut query.having {
-            let table = Arc::clone(&self.outer);
             self.joins_of(&table, having, 1).map_err(|e| e.at("having"))?;
         }
-        let table = Arc::clone(&self.outer);
         self.lookups_of_selected(&table, query)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     like::Pattern,
     limits::MAX_IN_LIST,
-    logical::{Logical, Place},
+    logical::{self, Place},
     query::{CompareOp, Expr, Filter, Literal, SipOrigin},
     schema::DataType,
     time,
@@ -119,10 +119,8 @@ impl Binder<'_> {
         let (form, other) = (left.logical(&self.slots), right.logical(&self.slots));
         if form != other {
             // The forms of two types say nothing about each other.
-            let name = |logical: Option<Logical>, held: DataType| {
-                logical.map_or_else(|| held.to_string(), |logical| logical.to_string())
-            };
-            let message = format!("{} does not compare with {}", name(form, a), name(other, b));
+            let (a, b) = (logical::type_name(form, a), logical::type_name(other, b));
+            let message = format!("{a} does not compare with {b}");
             return Err(Error::new(ErrorKind::TypeMismatch, message));
         }
         let time = |t| matches!(t, DataType::Date32 | DataType::Timestamp);

@@ -95,42 +95,17 @@ impl Position {
 
     /// Integers and decimals: the literal times the column's scale, among the integers.
     fn of_number(literal: &Literal, data_type: DataType) -> Result<Self> {
-        let scale = if let DataType::Decimal { scale, .. } = data_type { scale } else { 0 };
-        let decimal = |unscaled: i128, given: u8| match (
-            pow10(scale.saturating_sub(given)),
-            pow10(given.saturating_sub(scale)),
-        ) {
-            // Both factors are at most 10^38 and one of them is 1. What is far beyond all keys stays there,
-            // with room for one more or less.
-            (Some(up), Some(down)) => {
-                Self::ratio(unscaled.saturating_mul(up).clamp(i128::MIN / 2, i128::MAX / 2), down)
-            }
-            // More than 38 decimal places: between two keys, unless it is 0.
-            _ => Self::ratio(unscaled.signum(), 2),
+        let (scale, is_decimal) = match data_type {
+            DataType::Decimal { scale, .. } => (scale, true),
+            _ => (0, false),
         };
-        let values = match literal {
-            Literal::Int(i) => decimal(i128::from(*i), 0),
-            Literal::UInt(u) => decimal(i128::from(*u), 0),
-            Literal::Decimal { unscaled, scale } => decimal(*unscaled, *scale),
-            Literal::Float(f) if f.is_nan() || *f == f64::INFINITY => {
-                Self { lower: i128::MAX / 2, upper: i128::MAX / 2 - 1 }
-            }
-            Literal::Float(f) if *f == f64::NEG_INFINITY => {
-                Self { lower: i128::MIN / 2 + 1, upper: i128::MIN / 2 }
-            }
-            Literal::Float(f) => {
-                let (floor, exact) = floor_of_float(*f, scale);
-                let floor = floor.clamp(i128::MIN / 2, i128::MAX / 2);
-                Self { lower: floor + i128::from(!exact), upper: floor }
-            }
-            Literal::Text(text) if scale > 0 || matches!(data_type, DataType::Decimal { .. }) => {
-                match parse_decimal(text) {
-                    Some((unscaled, given)) => decimal(unscaled, given),
-                    None => return Err(mismatch(data_type, literal)),
-                }
-            }
-            _ => return Err(mismatch(data_type, literal)),
-        };
+        // No integer is written as a text.
+        let is_number = is_decimal || !matches!(literal, Literal::Text(_));
+        let found = if is_number { floor_among(literal, scale) } else { None };
+        let (floor, is_exact) = found.ok_or_else(|| mismatch(data_type, literal))?;
+        // What is far beyond all keys stays there, with room for one more or less.
+        let upper = floor.clamp(i128::MIN / 2, i128::MAX / 2);
+        let values = Self { lower: upper + i128::from(!is_exact), upper };
         Ok(match data_type {
             // The key of a uint64 is the value less 2^63.
             DataType::UInt64 => Self { lower: values.lower - (1 << 63), upper: values.upper - (1 << 63) },
@@ -196,6 +171,29 @@ impl Position {
     }
 }
 
+/// The greatest `n` for which `n * 10^-scale` is not above a number, and whether it is equal; `None`: it is no number. What is far
+/// beyond all decimals stays there.
+pub(crate) fn floor_among(literal: &Literal, scale: u8) -> Option<(i128, bool)> {
+    let (unscaled, given) = match literal {
+        Literal::Int(value) => (i128::from(*value), 0),
+        Literal::UInt(value) => (i128::from(*value), 0),
+        Literal::Decimal { unscaled, scale } => (*unscaled, *scale),
+        Literal::Text(text) => parse_decimal(text)?,
+        Literal::Float(f) if f.is_nan() || *f == f64::INFINITY => return Some((i128::MAX, false)),
+        Literal::Float(f) if *f == f64::NEG_INFINITY => return Some((i128::MIN, false)),
+        Literal::Float(f) => return Some(floor_of_float(*f, scale)),
+        _ => return None,
+    };
+    let (up, down) = (pow10(scale.saturating_sub(given)), pow10(given.saturating_sub(scale)));
+    let Some((up, down)) = up.zip(down) else {
+        // More decimal places than any decimal has: between two of them, unless it is 0.
+        return Some((-i128::from(unscaled < 0), unscaled == 0));
+    };
+    // One of the two is 1.
+    let scaled = unscaled.saturating_mul(up);
+    Some((scaled.div_euclid(down), scaled.rem_euclid(down) == 0))
+}
+
 /// The nearest float64 values around `unscaled * 10^-scale`: equal when a float is exact. A decimal counts as
 /// the float that a person means by it: the nearest one.
 #[allow(
@@ -231,7 +229,7 @@ fn key_of_f32(value: f64, up: bool) -> i64 {
 }
 
 /// `-12.50` as `(-1250, 2)`; at most 38 digits.
-pub fn parse_decimal(text: &str) -> Option<(i128, u8)> {
+pub(super) fn parse_decimal(text: &str) -> Option<(i128, u8)> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -278,6 +276,8 @@ mod tests {
         check(DataType::UInt64, Lt, Literal::Int(1), (i64::MIN, i64::MIN));
         check(DataType::Int64, Le, Literal::UInt(u64::MAX), (i64::MIN, i64::MAX));
         check(DataType::Int64, Gt, Literal::Float(9.3e18), NONE);
+        // All 38 digits are of the literal, most of them behind the point.
+        check(DataType::Int64, Eq, Literal::Decimal { unscaled: 99 * 10_i128.pow(36), scale: 36 }, (99, 99));
     }
 
     #[test]

@@ -14,14 +14,12 @@ pub(crate) mod references;
 pub mod sets;
 mod text;
 
+pub(crate) use self::literal::floor_among;
+pub use self::text::{expr_text, filter_text, query_text};
 use self::{
     binder::Binder,
     expr::{BoundExpr, Slots},
     pred::Pred,
-};
-pub use self::{
-    literal::parse_decimal,
-    text::{expr_text, filter_text, query_text},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
