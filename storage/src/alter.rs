@@ -5,7 +5,7 @@
 use basalt_core::{
     error::{Error, ErrorKind},
     invariant::Invariant as _,
-    logical::NARROW_DIGITS,
+    logical::{NARROW_DIGITS, type_name},
     schema::{DataType, Field, Optimize},
 };
 use serde_json::{Map, Value, json};
@@ -215,7 +215,7 @@ fn widen(field: &mut StructField, to: DataType) -> Result<bool> {
         (from, to) => rank(from).zip(rank(to)).is_some_and(|(from, to)| from < to),
     };
     if !is_wider || !is_held_as_it_is {
-        let from = logical.map_or_else(|| from.to_string(), |logical| logical.to_string());
+        let from = type_name(logical, from);
         let message = format!("column {:?} is {from}, of which {to} is no wider type", field.name);
         return Err(Error::new(ErrorKind::InvalidSchema, message).into());
     }

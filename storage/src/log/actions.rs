@@ -261,12 +261,7 @@ pub(crate) fn parse(path: &str, version: u64, bytes: &[u8]) -> Result<Vec<Action
     Ok(actions)
 }
 
-/// When a commit was made, in milliseconds since 1970, as its `commitInfo` says; not every writer says it.
-pub(super) fn timestamp(bytes: &[u8]) -> Option<i64> {
-    said(bytes).0
-}
-
-/// The same, and what the commit did.
+/// When a commit was made, in milliseconds since 1970, and what it did, as its `commitInfo` says; not every writer says it.
 pub(super) fn said(bytes: &[u8]) -> (Option<i64>, Option<String>) {
     let info = |line: &[u8]| serde_json::from_slice::<Line>(line).ok()?.commit_info;
     let Some(info) = bytes.split(|b| *b == b'\n').find_map(info) else { return (None, None) };

@@ -360,16 +360,24 @@ impl TableLog {
         if !actions.iter().any(|action| matches!(action, Action::Remove(_))) {
             return Ok(actions);
         }
-        let at = match actions::timestamp(bytes) {
-            Some(at) => Some(at),
-            None => self.store.head(&path).await?.map(|file| millis(file.modified)),
-        };
+        let (at, _) = self.committed(&path, bytes).await?;
         for action in &mut actions {
             if let Action::Remove(remove) = action {
                 remove.deletion_timestamp = remove.deletion_timestamp.max(at);
             }
         }
         Ok(actions)
+    }
+
+    /// When a commit was made, in milliseconds since 1970, and what it did. A writer that does not say the time has written the
+    /// file at it.
+    async fn committed(&self, path: &str, bytes: &[u8]) -> Result<(Option<i64>, Option<String>)> {
+        let (said, operation) = actions::said(bytes);
+        let at = match said {
+            Some(at) => Some(at),
+            None => self.store.head(path).await?.map(|file| millis(file.modified)),
+        };
+        Ok((at, operation))
     }
 
     fn looked(&self) -> MutexGuard<'_, Looked> {

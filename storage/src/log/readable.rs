@@ -2,9 +2,8 @@
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::{TableLog, actions, names, state::TableState};
+use super::{TableLog, names, state::TableState};
 use crate::{
-    environment::millis,
     error::{Result, StorageError},
     limits::{COMMIT_BYTES, CONCURRENT_REQUESTS, KEPT_VERSIONS},
 };
@@ -32,12 +31,7 @@ impl TableLog {
             let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else {
                 return Ok::<_, StorageError>(None);
             };
-            let (said, operation) = actions::said(&bytes);
-            let committed = match said {
-                Some(at) => Some(at),
-                // A writer that does not say the time has written the file at it.
-                None => self.store.head(&path).await?.map(|file| millis(file.modified)),
-            };
+            let (committed, operation) = self.committed(&path, &bytes).await?;
             Ok(Some(ReadableVersion { version, committed, operation }))
         };
         let oldest = newest.version.saturating_sub(KEPT_VERSIONS - 1);

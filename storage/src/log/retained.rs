@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::{
-    TableLog, actions,
+    TableLog,
     checkpoints::Start,
     looked_again,
     names::{self, FOLDER, LogFile},
@@ -18,7 +18,6 @@ use super::{
     whole_checkpoints,
 };
 use crate::{
-    environment::millis,
     error::{Result, StorageError},
     limits::{CHECKPOINT_EVERY, COMMIT_BYTES, KEPT_VERSIONS},
 };
@@ -111,10 +110,8 @@ impl TableLog {
             return Ok(false);
         }
         let path = names::commit(version + 1);
-        let Some(file) = self.store.head(&path).await? else { return Ok(false) };
         let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { return Ok(false) };
-        // Default: a writer that does not say the time has written the file at it.
-        let superseded = actions::timestamp(&bytes).unwrap_or_else(|| millis(file.modified));
-        Ok(self.store.now_millis().saturating_sub(superseded) <= self.keep_millis())
+        let (superseded, _) = self.committed(&path, &bytes).await?;
+        Ok(superseded.is_some_and(|at| self.store.now_millis().saturating_sub(at) <= self.keep_millis()))
     }
 }
