@@ -91,12 +91,23 @@ impl VisitorMut for Called {
     }
 }
 
+/// The tables of a select, in turn.
+fn tables(select: &Select) -> impl Iterator<Item = &TableFactor> {
+    select.from.iter().flat_map(|table| {
+        std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
+    })
+}
+
+/// The same, to be changed.
+fn tables_mut(select: &mut Select) -> impl Iterator<Item = &mut TableFactor> {
+    select.from.iter_mut().flat_map(|table| {
+        std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
+    })
+}
+
 /// Gives the column of a function among a select's tables that is called so its name, also where it stands by the one that it had.
 fn name_in(select: &mut Select, name: &Ident) -> Option<Renamed> {
-    let mut tables = select.from.iter_mut().flat_map(|table| {
-        std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
-    });
-    let of = tables.find_map(|table| names(table, name))?;
+    let of = tables_mut(select).find_map(|table| names(table, name))?;
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item
             && let [table, column] = parts.as_slice()
@@ -120,10 +131,7 @@ impl Renamed {
 
     /// Whether a select has a table of its own that is called so.
     fn is_hidden(&self, select: &Select) -> bool {
-        let mut tables = select.from.iter().flat_map(|table| {
-            std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
-        });
-        tables.any(|table| match table {
+        tables(select).any(|table| match table {
             TableFactor::Table { alias: None, name, .. } => name
                 .0
                 .last()
@@ -255,12 +263,10 @@ fn unnamed(table: &TableFactor) -> Option<(&TableAlias, &'static [&'static str])
 /// Names the columns of a select whose tables are such functions all, where they stand in it by the name of their function.
 fn name_all(select: &mut Select, mut order_by: Option<&mut ast::OrderBy>) {
     let mut found = Vec::new();
-    for table in &select.from {
-        for table in std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)) {
-            match unnamed(table) {
-                Some((alias, own)) => found.push((alias.clone(), own)),
-                None => return,
-            }
+    for table in tables(select) {
+        match unnamed(table) {
+            Some((alias, own)) => found.push((alias.clone(), own)),
+            None => return,
         }
     }
     let named = found.into_iter().map(|(alias, own)| {
@@ -281,11 +287,8 @@ fn name_all(select: &mut Select, mut order_by: Option<&mut ast::OrderBy>) {
         }
     }
     for name in named.iter().filter(|stands| stands.by_name && !stands.otherwise) {
-        for table in &mut select.from {
-            let joined = table.joins.iter_mut().map(|join| &mut join.relation);
-            for table in std::iter::once(&mut table.relation).chain(joined) {
-                names(table, &name.alias.name);
-            }
+        for table in tables_mut(select) {
+            names(table, &name.alias.name);
         }
     }
 }
