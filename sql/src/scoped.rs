@@ -132,3 +132,35 @@ impl Stream for Rows {
         GIVEN_UP.sync_scope(given_up.clone(), || rows.poll_next_unpin(cx))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::Schema;
+    use basalt_core::error::ErrorKind;
+    use futures_util::{stream, task::noop_waker};
+
+    use super::*;
+    use crate::error::Error;
+
+    /// Who takes all rows that are there never waits by itself.
+    #[test]
+    fn sorted_rows_give_way_and_end_once_nobody_wants_them() {
+        let schema = Arc::new(Schema::empty());
+        let batch = RecordBatch::new_empty(Arc::clone(&schema));
+        let endless = stream::repeat_with(move || Ok(batch.clone()));
+        let rows = Box::pin(RecordBatchStreamAdapter::new(schema, endless));
+        let given_up = GivenUp::default();
+        let mut rows = Rows { rows, given_up: given_up.clone(), since: Some(Instant::now()) };
+        let waker = noop_waker();
+        let mut cx = Context::from_waker(&waker);
+        while let Poll::Ready(batch) = rows.poll_next_unpin(&mut cx) {
+            assert!(batch.is_some_and(|batch| batch.is_ok()));
+        }
+        assert!(rows.poll_next_unpin(&mut cx).is_ready(), "they go on where they gave way");
+        given_up.set();
+        let Poll::Ready(Some(Err(error))) = rows.poll_next_unpin(&mut cx) else {
+            panic!("rows that nobody wants")
+        };
+        assert_eq!(Error::from(error).statement().map(|error| error.kind()), Some(ErrorKind::Cancelled));
+    }
+}
