@@ -11,7 +11,7 @@ mod pairs;
 mod quantile;
 mod texts;
 
-use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+use std::{any::Any, cmp::Ordering, collections::HashMap, sync::Arc};
 
 use arrow_array::{
     Array as _, ArrayRef, BooleanArray, MapArray, RecordBatch, StructArray, UInt64Array, cast::AsArray as _,
@@ -97,6 +97,12 @@ pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
         AggregateUDF::from(Gathered { kind, name, aliases, signature })
     });
     ours.chain(continuous::all()).chain(pairs::all())
+}
+
+/// Whether it is one of those that keep the values of a group until they are asked for.
+pub(crate) fn keeps_values(function: &AggregateUDF) -> bool {
+    let function: &dyn Any = function.inner().as_ref();
+    function.is::<Gathered>() || function.is::<continuous::Continuous>()
 }
 
 impl Gathered {

@@ -20,7 +20,7 @@ use datafusion::{
     logical_expr::ColumnarValue,
     physical_plan::{
         ExecutionPlan, PhysicalExpr,
-        joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec, utils::JoinFilter},
+        joins::{NestedLoopJoinExec, SortMergeJoinExec, utils::JoinFilter},
     },
 };
 
@@ -59,34 +59,21 @@ impl GivenUp {
     }
 }
 
-/// The same join, whose condition is interruptible; `None`: it has none, or is no join.
+/// The same join, whose condition is interruptible; `None`: it has none, or is no join, or a hash join, which is made with its keys.
 pub(crate) fn interruptible(
     plan: &dyn ExecutionPlan,
     given_up: &GivenUp,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let of = |filter: &JoinFilter| {
-        let condition = Arc::new(Interruptible {
-            inner: Arc::clone(filter.expression()),
-            given_up: given_up.clone(),
-            begun: Instant::now(),
-            turn: AtomicU64::new(0),
-        });
-        JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
-    };
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         let Some(filter) = join.filter() else { return Ok(None) };
         let join = NestedLoopJoinExec::try_new(
             Arc::clone(join.left()),
             Arc::clone(join.right()),
-            Some(of(filter)),
+            Some(condition(filter, given_up)),
             join.join_type(),
             join.projection().as_ref().map(|projection| projection.to_vec()),
         )?;
         return Ok(Some(Arc::new(join)));
-    }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        let Some(filter) = join.filter() else { return Ok(None) };
-        return join.builder().with_filter(Some(of(filter))).build_exec().map(Some);
     }
     if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
         let Some(filter) = join.filter() else { return Ok(None) };
@@ -94,7 +81,7 @@ pub(crate) fn interruptible(
             Arc::clone(join.left()),
             Arc::clone(join.right()),
             join.on.clone(),
-            Some(of(filter)),
+            Some(condition(filter, given_up)),
             join.join_type(),
             join.sort_options.clone(),
             join.null_equality,
@@ -104,16 +91,41 @@ pub(crate) fn interruptible(
     Ok(None)
 }
 
+/// The same condition of a join, which is interruptible.
+pub(crate) fn condition(filter: &JoinFilter, given_up: &GivenUp) -> JoinFilter {
+    let condition = Arc::new(Interruptible {
+        inner: Arc::clone(filter.expression()),
+        given_up: given_up.clone(),
+        turns: Some(Turns::new()),
+    });
+    JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
+}
+
+/// The same expression, which fails once nobody waits for the answer.
+pub(crate) fn heeding(inner: &Arc<dyn PhysicalExpr>, given_up: &GivenUp) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Interruptible { inner: Arc::clone(inner), given_up: given_up.clone(), turns: None })
+}
+
 #[derive(Debug)]
 struct Interruptible {
     inner: Arc<dyn PhysicalExpr>,
     given_up: GivenUp,
+    /// Where it has the thread's other statements go on.
+    turns: Option<Turns>,
+}
+
+#[derive(Debug)]
+struct Turns {
     begun: Instant,
     /// The last [`TURN`] since then in which others were let on.
     turn: AtomicU64,
 }
 
-impl Interruptible {
+impl Turns {
+    fn new() -> Self {
+        Self { begun: Instant::now(), turn: AtomicU64::new(0) }
+    }
+
     /// Whether it is time for others.
     fn is_due(&self) -> bool {
         // A statement of 2^64 turns is not seen.
@@ -149,7 +161,7 @@ impl PhysicalExpr for Interruptible {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         self.given_up.check()?;
-        if self.is_due() {
+        if self.turns.as_ref().is_some_and(Turns::is_due) {
             // What waits for this thread is taken over by another, until this join gives way.
             return tokio::task::block_in_place(|| self.inner.evaluate(batch));
         }
@@ -168,8 +180,7 @@ impl PhysicalExpr for Interruptible {
             Some(inner) => Arc::new(Self {
                 inner,
                 given_up: self.given_up.clone(),
-                begun: self.begun,
-                turn: AtomicU64::new(0),
+                turns: self.turns.is_some().then(Turns::new),
             }),
             None => self,
         })

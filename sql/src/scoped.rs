@@ -1,6 +1,12 @@
-//! Windows and sorts that hear of it when nobody waits for their statement. A window computes all of a partition between two rows
-//! of its answer, maybe in a task that DataFusion has begun, and its aggregates ask [`GivenUp::of_task`]. Sorted rows are merged as
-//! long as somebody takes them, and who takes all of them before its first row would never wait: so they give way now and then.
+//! Operators that work for long between two rows of their answer, and hear of it when nobody waits for their statement. They run
+//! in tasks that DataFusion has begun, which know of no statement.
+//!
+//! * A window computes all of a partition at once, and an aggregate that keeps its values all of a group: they ask
+//!   [`GivenUp::of_task`], which is set here.
+//! * A sort sorts each batch of what it has taken, a hash join puts each batch of its build side into its table: what they sort
+//!   by, and what they join by, is an expression that fails.
+//! * Sorted rows are merged, and joined rows made, as long as somebody takes them. Who takes all of them before its first row would
+//!   never wait: so they give way now and then.
 
 use std::{
     fmt,
@@ -14,9 +20,11 @@ use arrow_array::RecordBatch;
 use datafusion::{
     common::{Result, tree_node::TreeNodeRecursion},
     execution::{SendableRecordBatchStream, TaskContext},
-    physical_expr::PhysicalExpr,
+    physical_expr::{LexOrdering, PhysicalExpr},
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+        aggregates::AggregateExec,
+        joins::HashJoinExec,
         sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
         stream::RecordBatchStreamAdapter,
         windows::{BoundedWindowAggExec, WindowAggExec},
@@ -25,32 +33,82 @@ use datafusion::{
 use futures_util::{Stream, StreamExt as _};
 
 use crate::{
-    interruptible::{GIVEN_UP, GivenUp},
+    gathered,
+    interruptible::{self, GIVEN_UP, GivenUp, heeding},
     limits::TURN,
 };
 
-/// The same windows, or sorted rows, which hear of it; `None`: it is none.
-pub(crate) fn scoped(plan: &Arc<dyn ExecutionPlan>, given_up: &GivenUp) -> Option<Arc<dyn ExecutionPlan>> {
-    let is_window = plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>();
-    let is_sorted = plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>();
-    (is_window || is_sorted).then(|| of(Arc::clone(plan), given_up.clone(), is_sorted))
+/// The same operator, which hears of it; `None`: it is none of these.
+pub(crate) fn scoped(
+    plan: &Arc<dyn ExecutionPlan>,
+    given_up: &GivenUp,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let (input, gives_way) = if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        (sort_that_hears(sort, given_up).unwrap_or_else(|| Arc::clone(plan)), true)
+    } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        (join_that_hears(join, given_up)?, true)
+    } else if plan.is::<SortPreservingMergeExec>() {
+        (Arc::clone(plan), true)
+    } else if plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>() || keeps_values(plan) {
+        (Arc::clone(plan), false)
+    } else {
+        return Ok(None);
+    };
+    // Those of the operator as it was planned: what is sorted by another expression is in no known order.
+    let properties = Arc::clone(plan.properties());
+    Ok(Some(Arc::new(Scoped { input, properties, given_up: given_up.clone(), gives_way })))
 }
 
-fn of(input: Arc<dyn ExecutionPlan>, given_up: GivenUp, gives_way: bool) -> Arc<dyn ExecutionPlan> {
-    Arc::new(Scoped { input, given_up, gives_way })
+/// Whether it is an aggregation by functions that keep the values of groups.
+fn keeps_values(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let aggregate = plan.downcast_ref::<AggregateExec>();
+    aggregate
+        .is_some_and(|plan| plan.aggr_expr().iter().any(|function| gathered::keeps_values(function.fun())))
+}
+
+/// `None`: it keeps its first rows alone.
+fn sort_that_hears(sort: &SortExec, given_up: &GivenUp) -> Option<Arc<dyn ExecutionPlan>> {
+    if sort.fetch().is_some() {
+        return None;
+    }
+    let mut by = sort.expr().to_vec();
+    let first = by.first_mut()?;
+    first.expr = heeding(&first.expr, given_up);
+    let same = SortExec::new(LexOrdering::new(by)?, Arc::clone(sort.input()));
+    Some(Arc::new(same.with_preserve_partitioning(sort.preserve_partitioning())))
+}
+
+fn join_that_hears(join: &HashJoinExec, given_up: &GivenUp) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut on = join.on().to_vec();
+    if let Some((build, _)) = on.first_mut() {
+        *build = heeding(build, given_up);
+    }
+    let condition = join.filter().map(|filter| interruptible::condition(filter, given_up));
+    join.builder().with_on(on).with_filter(condition).build_exec()
 }
 
 #[derive(Debug)]
 struct Scoped {
     input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
     given_up: GivenUp,
     gives_way: bool,
 }
 
 impl Scoped {
     fn over(self: &Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
-        let given_up = self.given_up.clone();
-        children.pop().map_or_else(|| Arc::clone(self) as _, |input| of(input, given_up, self.gives_way))
+        children.pop().map_or_else(
+            || Arc::clone(self) as _,
+            |input| {
+                let properties = Arc::clone(input.properties());
+                Arc::new(Self {
+                    input,
+                    properties,
+                    given_up: self.given_up.clone(),
+                    gives_way: self.gives_way,
+                })
+            },
+        )
     }
 }
 
@@ -66,7 +124,7 @@ impl ExecutionPlan for Scoped {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -135,12 +193,75 @@ impl Stream for Rows {
 
 #[cfg(test)]
 mod tests {
-    use arrow_schema::Schema;
+    use arrow_array::{Int64Array, cast::AsArray as _, types::Int64Type};
+    use arrow_schema::{DataType, Field, Schema};
     use basalt_core::error::ErrorKind;
+    use datafusion::{
+        common::NullEquality,
+        datasource::memory::MemorySourceConfig,
+        logical_expr::JoinType,
+        physical_expr::{PhysicalSortExpr, expressions::Column},
+        physical_plan::{common::collect, joins::PartitionMode},
+    };
     use futures_util::{stream, task::noop_waker};
 
     use super::*;
     use crate::error::Error;
+
+    fn is_cancelled(error: datafusion::error::DataFusionError) -> bool {
+        Error::from(error).statement().is_some_and(|error| error.kind() == ErrorKind::Cancelled)
+    }
+
+    fn numbers() -> Arc<dyn ExecutionPlan> {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let batch = |values: [i64; 3]| {
+            RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(values.to_vec()))])
+                .unwrap()
+        };
+        let batches = vec![batch([5, 1, 3]), batch([4, 2, 6])];
+        MemorySourceConfig::try_new_exec(&[batches], Arc::clone(&schema), None).unwrap()
+    }
+
+    fn sort() -> Arc<dyn ExecutionPlan> {
+        let by = PhysicalSortExpr::new_default(Arc::new(Column::new("n", 0)));
+        Arc::new(SortExec::new([by].into(), numbers()))
+    }
+
+    fn join() -> Arc<dyn ExecutionPlan> {
+        let key = || Arc::new(Column::new("n", 0)) as Arc<dyn PhysicalExpr>;
+        let (on, mode, equality) =
+            (vec![(key(), key())], PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        let join =
+            HashJoinExec::try_new(numbers(), sort(), on, None, &JoinType::Inner, None, mode, equality, false);
+        Arc::new(join.unwrap())
+    }
+
+    /// What they do between two looks of [`Rows`], too: this runs them without it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sort_and_the_table_of_a_join_hear_that_nobody_wants_them() {
+        for made in [sort, join] {
+            for is_given_up in [false, true] {
+                let (plan, given_up) = (made(), GivenUp::default());
+                let same = scoped(&plan, &given_up).unwrap().unwrap();
+                assert_eq!(same.output_ordering(), plan.output_ordering());
+                let unlooked = Arc::clone(same.children()[0]);
+                if is_given_up {
+                    given_up.set();
+                }
+                let rows = unlooked.execute(0, Arc::default()).unwrap();
+                match collect(rows).await {
+                    Ok(batches) => {
+                        assert!(!is_given_up, "{}", plan.name());
+                        let first = |batch: &RecordBatch| {
+                            batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+                        };
+                        assert_eq!(batches.iter().flat_map(first).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+                    }
+                    Err(error) => assert!(is_given_up && is_cancelled(error), "{}", plan.name()),
+                }
+            }
+        }
+    }
 
     /// Who takes all rows that are there never waits by itself.
     #[test]
@@ -161,6 +282,6 @@ mod tests {
         let Poll::Ready(Some(Err(error))) = rows.poll_next_unpin(&mut cx) else {
             panic!("rows that nobody wants")
         };
-        assert_eq!(Error::from(error).statement().map(|error| error.kind()), Some(ErrorKind::Cancelled));
+        assert!(is_cancelled(error));
     }
 }

@@ -20,11 +20,11 @@ use crate::{
     scoped::scoped,
 };
 
-/// The same plan, whose joins give way after a few batches, and those with a condition, windows and sorts before.
+/// The same plan, whose joins give way after a few batches, and those with a condition, and what is [`scoped`], before.
 pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let given_up = GivenUp::of_task();
     let give_way = |plan: Arc<dyn ExecutionPlan>| {
-        if let Some(scoped) = scoped(&plan, &given_up) {
+        if let Some(scoped) = scoped(&plan, &given_up)? {
             return Ok(Transformed::yes(scoped));
         }
         let interruptible = interruptible(&*plan, &given_up)?;

@@ -1,16 +1,17 @@
-//! The last steps of a plan of groups: `having`, the order, the page, the outputs. Outputs are made column by column
+//! The last steps of a plan of groups: `having` and the outputs of what its order shows. Outputs are made column by column
 //! for as many groups as a batch has: the groups of an order lie anywhere in memory, and reading much of one column at
 //! a time hides how far.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::{
     Control, Held,
+    group_order::{by_key, by_order},
     group_vectors::GroupVectors,
     groups::Groups,
-    output::{ColumnBuilder, batch_of, compare_values, sort_page},
+    output::{ColumnBuilder, batch_of},
     text_gather::TextGather,
 };
 use crate::{
@@ -43,7 +44,7 @@ pub(super) fn groups(
 }
 
 /// The value of an expression over a group.
-fn eval(plan: &Plan, groups: &Groups<'_>, expr: &BoundExpr, group: usize) -> Result<Value> {
+pub(super) fn eval(plan: &Plan, groups: &Groups<'_>, expr: &BoundExpr, group: usize) -> Result<Value> {
     let BoundExpr::Slot(slot) = expr else {
         let mut slots = Vec::new();
         expr.slots(&mut slots);
@@ -63,105 +64,11 @@ fn value_in(values: &[(usize, Value)], slot: usize) -> Value {
     value.map(|(_, value)| value.clone()).invariant("slots are asked for before they are read")
 }
 
-/// What the answer shows of all groups in the order of their keys.
-fn by_key(plan: &Plan, groups: &Groups<'_>, held: &mut Held<'_>) -> Result<Vec<u32>> {
-    let mut shown: Vec<u32> = (0..count(groups.len())).collect();
-    held.set(size_of_val(shown.as_slice()))?;
-    let page = |shown: &mut Vec<u32>| {
-        shown.truncate(plan.top_items());
-        shown.drain(..index(plan.offset).min(shown.len()));
-    };
-    match groups.keys.numbers() {
-        _ if groups.keys.is_sorted() => page(&mut shown),
-        Some(numbers) => {
-            held.set(held.bytes() + numbers.len() * size_of::<(u64, u32)>())?;
-            sort_by_number(numbers, groups.keys.size(), &mut shown, held.control())?;
-            held.set(size_of_val(shown.as_slice()))?;
-            page(&mut shown);
-        }
-        None => sort_page(&mut shown, plan, |a, b| groups.compare_keys(*a as usize, *b as usize)),
-    }
-    Ok(shown)
-}
-
-/// Parts of the numbers that are sorted for themselves.
-const PARTS: usize = 1 << 11;
-
-/// Numbers between two looks at whether the query goes on.
-const CHECKED: usize = 1 << 17;
-
-/// Sorts groups by their numbers, which are below `size`: first into parts of the range, each of which fits the cache.
-fn sort_by_number(numbers: &[u64], size: usize, groups: &mut [u32], control: &Control) -> Result<()> {
-    let width = size.div_ceil(PARTS).max(1) as u64;
-    let part = |number: u64| index(number / width);
-    let mut starts = vec![0_usize; PARTS + 1];
-    for numbers in numbers.chunks(CHECKED) {
-        control.check()?;
-        numbers.iter().for_each(|number| starts[part(*number) + 1] += 1);
-    }
-    for i in 0..PARTS {
-        starts[i + 1] += starts[i];
-    }
-    let mut next = starts.clone();
-    let mut pairs = vec![(0_u64, 0_u32); numbers.len()];
-    for (group, number) in (0_u32..).zip(numbers) {
-        if (group as usize).is_multiple_of(CHECKED) {
-            control.check()?;
-        }
-        let place = &mut next[part(*number)];
-        pairs[*place] = (*number, group);
-        *place += 1;
-    }
-    for (i, range) in starts.windows(2).enumerate() {
-        if i % 16 == 0 {
-            control.check()?;
-        }
-        pairs[range[0]..range[1]].sort_unstable();
-    }
-    groups.iter_mut().zip(pairs).for_each(|(group, (_, sorted))| *group = sorted);
-    Ok(())
-}
-
-/// What the answer shows of the groups that `having` lets pass, in the plan's order.
-fn by_order(
-    plan: &Plan,
-    groups: &Groups<'_>,
-    having: Option<&Pred>,
-    held: &mut Held<'_>,
-) -> Result<Vec<u32>> {
-    let width = size_of::<(usize, Vec<Value>)>() + plan.order.len() * size_of::<Value>();
-    let mut shown: Vec<(usize, Vec<Value>)> = Vec::new();
-    for from in (0..groups.len()).step_by(ANSWER_ROWS) {
-        held.control().check()?;
-        held.set(shown.capacity() * width)?;
-        let mut some: Vec<u32> = (count(from)..count(groups.len().min(from + ANSWER_ROWS))).collect();
-        if let Some(having) = having {
-            some = passing(plan, groups, having, &some)?;
-        }
-        for group in some.into_iter().map(|group| group as usize) {
-            let keys = plan.order.iter().map(|key| eval(plan, groups, &plan.outputs[key.output], group));
-            shown.push((group, keys.collect::<Result<Vec<_>>>()?));
-        }
-    }
-    held.set(shown.capacity() * width)?;
-    // Groups that the order leaves equal come by their keys, so that an answer is always the same.
-    sort_page(&mut shown, plan, |a, b| {
-        let by_order =
-            plan.order.iter().zip(a.1.iter().zip(&b.1)).map(|(key, (a, b))| compare_values(key, a, b));
-        by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
-    });
-    Ok(shown.into_iter().map(|(group, _)| count(group)).collect())
-}
-
 /// Those of some groups that `having` lets pass.
-fn passing(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &[u32]) -> Result<Vec<u32>> {
+pub(super) fn passing(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &[u32]) -> Result<Vec<u32>> {
     let mut slots = Vec::new();
     having.slots(&mut slots);
-    // Where it asks for no keys none are made.
-    let keys = match slots.iter().any(|slot| *slot < groups.key_types.len()) {
-        true => groups.keys.columns(some),
-        false => Vec::new(),
-    };
+    let keys = keys_of(groups, &slots, some);
     if let Some(mask) = GroupVectors::new(plan, groups, some, &keys).test(having) {
         let passing = some.iter().enumerate().filter(|(row, _)| selects(Some(&mask), *row));
         return Ok(passing.map(|(_, group)| *group).collect());
@@ -174,6 +81,14 @@ fn passing(plan: &Plan, groups: &Groups<'_>, having: &Pred, some: &[u32]) -> Res
         }
     }
     Ok(passing)
+}
+
+/// The keys of some groups, where any of the slots is one.
+pub(super) fn keys_of(groups: &Groups<'_>, slots: &[usize], some: &[u32]) -> Vec<(Vec<i64>, Vec<u64>)> {
+    match slots.iter().any(|slot| *slot < groups.key_types.len()) {
+        true => groups.keys.columns(some),
+        false => Vec::new(),
+    }
 }
 
 /// Answers groups in batches, all at once or some after the other.

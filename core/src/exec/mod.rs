@@ -19,6 +19,7 @@ mod explain;
 mod filter;
 mod fragment_aggregate;
 mod group_keys;
+mod group_order;
 mod group_output;
 mod group_vectors;
 mod groups;

@@ -31,7 +31,7 @@ const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Continuous {
+pub(super) struct Continuous {
     is_median: bool,
     aliases: Vec<String>,
     signature: Signature,
@@ -330,11 +330,13 @@ impl<T: Between> Groups<T> {
 
     /// What is asked of the values of each group.
     fn given(&self, groups: Vec<Vec<T::Native>>) -> Result<ArrayRef> {
+        let given_up = GivenUp::of_task();
         let number = groups.len();
         let each = self.asked.shares.len();
         let mut lengths = Vec::with_capacity(if self.asked.is_list { number } else { 0 });
         let mut given: Vec<Option<T::Native>> = Vec::with_capacity(number.saturating_mul(each));
         for values in groups {
+            given_up.check()?;
             lengths.push(if values.is_empty() { 0 } else { each });
             match values.is_empty() {
                 true if self.asked.is_list => {}
@@ -353,13 +355,19 @@ impl<T: Between> Groups<T> {
         Ok(Arc::new(ListArray::try_new(item, offsets, Arc::new(given), Some(nulls.into()))?))
     }
 
-    fn states(&self, groups: &[Vec<T::Native>]) -> Result<Vec<ArrayRef>> {
+    fn states(&self, groups: Vec<Vec<T::Native>>) -> Result<Vec<ArrayRef>> {
+        let given_up = GivenUp::of_task();
         let all: usize = groups.iter().map(Vec::len).sum();
         if i32::try_from(all).is_err() {
             return Err(Error::unsupported(format!("more than {} values of groups at once", i32::MAX)).into());
         }
         let offsets = OffsetBuffer::from_lengths(groups.iter().map(Vec::len));
-        let values = PrimitiveArray::<T>::from_iter_values(groups.iter().flatten().copied());
+        let mut values: Vec<T::Native> = Vec::with_capacity(all);
+        for group in groups {
+            given_up.check()?;
+            values.extend_from_slice(&group);
+        }
+        let values = PrimitiveArray::<T>::new(values.into(), None);
         let item = Arc::new(Field::new_list_field(self.data_type.clone(), true));
         let values = Arc::new(values.with_data_type(self.data_type.clone()));
         Ok(vec![Arc::new(ListArray::try_new(item, offsets, values, None)?)])
@@ -420,8 +428,10 @@ impl<T: Between> GroupsAccumulator for Groups<T> {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
+        let given_up = GivenUp::of_task();
         self.values.resize_with(total_num_groups, Vec::new);
         for (of_group, group) in values[0].as_list::<i32>().iter().zip(group_indices) {
+            given_up.check()?;
             if let Some(of_group) = of_group {
                 self.extend(*group, of_group.as_primitive::<T>());
             }
@@ -436,7 +446,7 @@ impl<T: Between> GroupsAccumulator for Groups<T> {
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
         let groups = self.take(emit_to);
-        self.states(&groups)
+        self.states(groups)
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
@@ -445,7 +455,7 @@ impl<T: Between> GroupsAccumulator for Groups<T> {
         for row in passing(array.len(), filter).filter(|row| array.is_valid(*row)) {
             each[row] = vec![array.value(row)];
         }
-        self.states(&each)
+        self.states(each)
     }
 
     fn size(&self) -> usize {
@@ -477,7 +487,8 @@ impl<T: Between> Accumulator for One<T> {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         self.0.values.resize_with(1, Vec::new);
-        let states = self.0.states(&self.0.values)?;
+        let groups = self.0.take(EmitTo::All);
+        let states = self.0.states(groups)?;
         states.iter().map(|state| ScalarValue::try_from_array(state, 0)).collect()
     }
 
