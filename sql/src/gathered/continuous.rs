@@ -414,6 +414,7 @@ impl<T: Between> GroupsAccumulator for Groups<T> {
         filter: Option<&BooleanArray>,
         total_num_groups: usize,
     ) -> Result<()> {
+        GivenUp::of_task().check()?;
         self.values.resize_with(total_num_groups, Vec::new);
         let array = values[0].as_primitive::<T>();
         for row in passing(array.len(), filter).filter(|row| array.is_valid(*row)) {
