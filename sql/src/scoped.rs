@@ -201,7 +201,7 @@ mod tests {
         datasource::memory::MemorySourceConfig,
         logical_expr::JoinType,
         physical_expr::{PhysicalSortExpr, expressions::Column},
-        physical_plan::{common::collect, joins::PartitionMode},
+        physical_plan::{ExecutionPlanProperties as _, common::collect, joins::PartitionMode},
     };
     use futures_util::{stream, task::noop_waker};
 

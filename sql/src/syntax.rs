@@ -1,6 +1,7 @@
 //! What the parser takes: all that its generic dialect does, and lambdas; IS DISTINCT FROM ends before AND and OR, where the
 //! parser's own takes them for what is compared; `||`, the arrows of JSON and the operators of bits bind alike, less than arithmetic and
-//! more than comparisons, as in PostgreSQL and DuckDB, where the parser's own have a place each; `x ISNULL` is `x IS NULL`.
+//! more than comparisons, as in PostgreSQL and DuckDB, where the parser's own have a place each; `x ISNULL` is `x IS NULL`; a list of IN
+//! may begin with a query.
 
 use std::any::TypeId;
 
@@ -73,6 +74,9 @@ impl Dialect for Syntax {
         }
         if parser.parse_keywords(&[NOT, BETWEEN, SYMMETRIC]) {
             return Some(self.symmetric(parser, expr, true));
+        }
+        if let Some(negated) = begins_list(parser) {
+            return Some(list(parser, expr, negated));
         }
         let compared: fn(Box<Expr>, Box<Expr>) -> Expr = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             Expr::IsDistinctFrom
@@ -227,6 +231,49 @@ impl Syntax {
     fn operators(&self) -> u8 {
         self.prec_value(Precedence::Eq) + 1
     }
+}
+
+/// Whether `[NOT] IN ((SELECT ...), ...)` is next, and whether it is negated: the parser's own takes what stands first for all there is.
+fn begins_list(parser: &Parser<'_>) -> Option<bool> {
+    let is = |at: usize, wanted: Keyword| keyword(&parser.peek_nth_token_ref(at).token) == wanted;
+    let negated = is(0, Keyword::NOT);
+    let at = usize::from(negated);
+    let opens = |at: usize| parser.peek_nth_token_ref(at).token == Token::LParen;
+    if !is(at, Keyword::IN) || !opens(at + 1) || !opens(at + 2) {
+        return None;
+    }
+    if ![Keyword::SELECT, Keyword::WITH, Keyword::VALUES].iter().any(|begins| is(at + 3, *begins)) {
+        return None;
+    }
+    // By their places: what is next is found from here, however far it is.
+    let mut open = 0_usize;
+    for place in parser.index().. {
+        match parser.token_at(place).token {
+            Token::LParen => open += 1,
+            // The first is that of the list.
+            Token::RParen if open == 2 => {
+                let behind = (place + 1..).map(|place| &parser.token_at(place).token);
+                let next = behind.into_iter().find(|token| !matches!(token, Token::Whitespace(_)));
+                return (next == Some(&Token::Comma)).then_some(negated);
+            }
+            Token::RParen => open = open.saturating_sub(1),
+            Token::EOF => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What [`begins_list`].
+fn list(parser: &mut Parser<'_>, expr: &Expr, negated: bool) -> Result<Expr, ParserError> {
+    if negated {
+        parser.advance_token();
+    }
+    parser.expect_keyword_is(Keyword::IN)?;
+    parser.expect_token(&Token::LParen)?;
+    let list = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::InList { expr: Box::new(expr.clone()), list, negated })
 }
 
 /// Whether a text gives a table another name behind INSERT INTO, as in `INSERT INTO t AS u`. There is no white space among its
