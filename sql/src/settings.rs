@@ -217,12 +217,13 @@ fn date_style(text: &str) -> Option<String> {
     Some(format!("ISO, {order}"))
 }
 
-/// All tables are in one schema, so it must be among those that are searched.
+/// All tables are in one schema, so it must be among those that are searched. Others may be named that are not there, as in
+/// PostgreSQL.
 fn search_path(values: &[String]) -> Option<String> {
     let names: Vec<_> =
         values.iter().flat_map(|value| value.split(',')).map(|name| name.trim().trim_matches('"')).collect();
-    let known = ["$user", "public", "pg_catalog", "information_schema"];
-    if !names.contains(&"public") || !names.iter().all(|name| known.contains(name)) {
+    let is_plain = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if !names.contains(&"public") || !names.iter().all(|name| *name == "$user" || is_plain(name)) {
         return None;
     }
     let quoted = names.iter().map(|name| if *name == "$user" { "\"$user\"" } else { name });

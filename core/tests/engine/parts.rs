@@ -119,6 +119,36 @@ fn parts_are_no_larger_than_what_is_in_them() {
     assert!(parts(&table, &many, nodes(&table)).0 < 24 << 17);
 }
 
+/// A node that answers for more than it was asked would have its rows counted twice.
+#[test]
+fn a_part_of_fragments_that_were_not_asked_for_is_none() {
+    let table = ranked(1024);
+    let select = vec![SelectItem { expr: column("id"), name: None }];
+    let all = Query { select, ..Query::default() };
+    let by_rank = OrderBy { expr: column("rank"), descending: false, nulls_first: false, of_table: false };
+    let first = Query { order_by: vec![by_rank], limit: Some(5), ..all.clone() };
+    let node = nodes(&table).swap_remove(3);
+    for query in [all, first] {
+        let control = Control::default();
+        let plan = Plan::new(&table, &table.snapshot(), &query).unwrap();
+        let mut parts = 0;
+        for (asked, is_taken) in [([2], false), ([3], true)] {
+            let mut merge = Merge::new(&plan, &control).unwrap();
+            let own = Plan::new(&table, &node, &query).unwrap();
+            own.run_part(&node, &control, &mut |part| {
+                parts += 1;
+                match merge.add(part, &asked) {
+                    Ok(()) => assert!(is_taken),
+                    Err(error) => assert!(!is_taken && error.kind() == ErrorKind::Corrupt, "{error}"),
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert!(parts >= 2);
+    }
+}
+
 /// A node reads a part of its fragments, then another, by one plan.
 #[test]
 fn a_plan_for_one_fragment_after_the_other_keeps_all_keys_of_its_sets() {

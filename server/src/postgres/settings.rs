@@ -161,6 +161,7 @@ mod tests {
         assert!(set("server_version", "9").is_err() && set("nothing", "1").is_err());
         assert!(set("default_transaction_isolation", "serializable").is_err());
         assert!(set("search_path", "public, pg_catalog").is_ok() && set("search_path", "other").is_err());
+        assert!(set("search_path", "other, public").is_ok() && set("search_path", "o(, public").is_err());
         assert!(set("statement_timeout", "2 min").is_ok());
         assert_eq!(settings.timeout(), Some(Duration::from_secs(120)));
         assert_eq!(settings.get("statement_timeout").unwrap().1, "120000");

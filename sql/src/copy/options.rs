@@ -160,7 +160,11 @@ impl CopyFile {
                 quote: said.quote.unwrap_or(b'"'),
                 header: said.header.unwrap_or(true),
             },
-            _ => return Err(Error::invalid("which format? (FORMAT parquet) and (FORMAT csv) are")),
+            _ => {
+                return Err(Error::invalid(
+                    "files of the server are parquet and csv: end the name so, or say (FORMAT parquet) or (FORMAT csv)",
+                ));
+            }
         };
         Ok(Self { path: path.to_owned(), format })
     }
