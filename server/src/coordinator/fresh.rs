@@ -3,7 +3,10 @@
 //! it looks into the store before it answers; so does a deletion, always, since it says what the newest version has. A
 //! server that is alone follows the store, and looks into it first when it has not done so lately.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use basalt_core::table::Table;
 use basalt_proto::v1::{self as pb, filter};
@@ -13,7 +16,7 @@ use crate::{
     moment::Moment,
     sets::{Scope, Sets},
     state::State,
-    status::Result,
+    status::{RequestError, Result},
     tables::{TableVersion, VersionPin},
 };
 
@@ -91,10 +94,23 @@ async fn table_since(state: &State, name: &str, needed: Moment) -> Result<Arc<Ta
         Ok(table) => table,
         Err(_) => state.tables.look_for(name).await?,
     };
-    announced_table(state, &table).await?;
-    state.tables.refresh_since(&table, needed).await?;
+    let looked = async {
+        announced_table(state, &table).await?;
+        state.tables.refresh_since(&table, needed).await
+    };
+    looked.await.map_err(|error| of_table(name, error))?;
     state.tables.follow_at_once(&table).await;
     Ok(table)
+}
+
+/// The same error of the store, with the table that it is of, which whoever asks has named or may see.
+pub(crate) fn of_table(name: &str, error: RequestError) -> RequestError {
+    let table = format!("table {name:?}");
+    if !error.is_of_store() || error.message().contains(&table) {
+        return error;
+    }
+    let message = format!("{table}: {}", error.message());
+    error.with_message(message)
 }
 
 /// A table as new as the store has it, for what asks no other one.
@@ -156,7 +172,8 @@ pub(crate) async fn pin(
     let mut table = table(state, name).await?;
     for _ in 0..limits::COMMIT_ATTEMPTS {
         if let Some(version) = version.filter(|_| state.tables.is_durable()) {
-            state.tables.refresh_to(&table, version).await?;
+            let refreshed = state.tables.refresh_to(&table, version).await;
+            refreshed.map_err(|error| of_table(name, error))?;
             state.tables.rebuild(&table, version).await?;
         }
         match state.tables.pin(name, version) {
@@ -180,17 +197,30 @@ pub(crate) async fn pin_set(state: &State, scope: &Scope) -> Result<Option<Arc<V
     Sets::pin(&state.tables, scope).await
 }
 
-/// Makes everything as new as what was acknowledged.
-pub(crate) async fn all(state: &State) -> Result<()> {
+/// Makes everything as new as what was acknowledged. The answer is the tables that are not served, by name, each with why: one
+/// whose log is gone or damaged keeps no other from being listed.
+pub(crate) async fn all(state: &State) -> Result<BTreeMap<String, String>> {
     let needed = needed(state);
     catalog_since(state, needed).await?;
     state.tables.opened().await;
+    let mut unserved = BTreeMap::new();
     for known in state.catalog.list() {
         match table_since(state, known.name(), needed).await {
-            // It is gone by now.
+            Ok(_) => {}
+            // It is gone by now, or the catalog says why it cannot be read.
             Err(_) if state.catalog.get(known.name()).is_err() => {}
-            done => drop(done?),
+            Err(error) if is_of_one(&error) => {
+                unserved.insert(known.name().to_owned(), error.message().to_owned());
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
+    let noted = state.catalog.unreadable().into_iter();
+    unserved.extend(noted.map(|(name, _, why)| (name, why.message().to_owned())));
+    Ok(unserved)
+}
+
+/// Whether an error says something of its table alone: a store that does not answer says nothing of any.
+fn is_of_one(error: &RequestError) -> bool {
+    !error.is_outage() && (error.is_of_store() || error.reason() == "TABLE_DAMAGED")
 }

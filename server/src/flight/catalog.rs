@@ -86,14 +86,11 @@ impl Flight {
         // Tables are all of one type, whichever others are asked for.
         let types = std::mem::take(&mut command.table_types);
         if !columns_alone && (types.is_empty() || types.iter().any(|wanted| wanted == TABLE)) {
-            fresh::all(&self.state).await?;
-            let damaged = self.state.catalog.unreadable();
+            let unserved = fresh::all(&self.state).await?;
             tables = self.state.catalog.list();
-            tables.retain(|table| {
-                let is_damaged = damaged.iter().any(|(name, ..)| name == table.name());
-                // Nobody has asked for what is hidden: that is no refusal for the audit log.
-                !is_damaged && call.caller().may_see(table.name())
-            });
+            // Nobody has asked for what is hidden: that is no refusal for the audit log.
+            tables
+                .retain(|table| !unserved.contains_key(table.name()) && call.caller().may_see(table.name()));
         }
         let mut held = self.state.memory.reserve(Consumer::Answers);
         if command.include_schema {

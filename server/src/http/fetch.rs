@@ -133,13 +133,9 @@ async fn list(state: &Arc<State>, call: &mut Call, parts: &Parts) -> Result<Stri
         Some(Ok(size @ 1..)) => size.min(most),
         Some(_) => return Err(wrong("the limit is no number of tables").at("limit")),
     };
-    fresh::all(state).await?;
-    let damaged = state.catalog.unreadable();
+    let unserved = fresh::all(state).await?;
     let mut tables = state.catalog.list();
-    tables.retain(|table| {
-        let is_damaged = damaged.iter().any(|(name, ..)| name == table.name());
-        !is_damaged && call.caller().may_see(table.name())
-    });
+    tables.retain(|table| !unserved.contains_key(table.name()) && call.caller().may_see(table.name()));
     let after = options.get("after").unwrap_or_default();
     let mut rest = tables.iter().skip_while(|table| table.name() <= after);
     let page: Vec<Known> = rest.by_ref().take(size).map(|table| known(state, table)).collect();

@@ -1,6 +1,6 @@
 //! CatalogService: tables, and what the server is.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use basalt_core::limits::{
     MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
@@ -89,8 +89,8 @@ impl CatalogService for Catalog {
         request: Request<pb::ListTablesRequest>,
     ) -> Result<Response<pb::ListTablesResponse>, Status> {
         let (call, request) = Call::begin(request)?;
-        let fresh = fresh::all(&self.0).await;
-        let page = fresh.map(|()| self.list(&request, call.caller()));
+        let unserved = fresh::all(&self.0).await;
+        let page = unserved.map(|unserved| self.list(&request, call.caller(), unserved));
         call.reply(page)
     }
 
@@ -251,18 +251,22 @@ impl Catalog {
         })
     }
 
-    /// What a caller may see. A page ends early before its message is too large; the token is the last name.
-    fn list(&self, request: &pb::ListTablesRequest, caller: &Caller) -> pb::ListTablesResponse {
+    /// What a caller may see, with those that are not served, and why. A page ends early before its message is too large; the
+    /// token is the last name.
+    fn list(
+        &self,
+        request: &pb::ListTablesRequest,
+        caller: &Caller,
+        mut unserved: BTreeMap<String, String>,
+    ) -> pb::ListTablesResponse {
         let (default, most) = limits::PAGE_TABLES;
         let size = match request.page_size as usize {
             0 => default,
             size => size.min(most),
         };
-        let (mut tables, mut damaged) = (self.0.catalog.list(), self.0.catalog.unreadable());
-        damaged.retain(|(name, ..)| caller.may_see(name));
-        tables.retain(|table| {
-            !damaged.iter().any(|(name, ..)| name == table.name()) && caller.may_see(table.name())
-        });
+        let mut tables = self.0.catalog.list();
+        unserved.retain(|name, _| caller.may_see(name));
+        tables.retain(|table| !unserved.contains_key(table.name()) && caller.may_see(table.name()));
         let rest = tables.iter().skip_while(|t| t.name() <= request.page_token.as_str());
         let mut rest = rest.take(tables.len()).peekable();
         let (mut page, mut bytes) = (pb::ListTablesResponse::default(), 0);
@@ -277,12 +281,8 @@ impl Catalog {
         if rest.peek().is_some() {
             page.next_page_token = page.tables.last().map(|t| t.name.clone()).unwrap_or_default();
         } else {
-            damaged.truncate(limits::DAMAGED_TABLES);
-            let told = |(name, _, why): (String, u64, basalt_core::error::Error)| pb::DamagedTable {
-                name,
-                message: why.message().to_owned(),
-            };
-            page.damaged = damaged.into_iter().map(told).collect();
+            let damaged = unserved.into_iter().take(limits::DAMAGED_TABLES);
+            page.damaged = damaged.map(|(name, message)| pb::DamagedTable { name, message }).collect();
         }
         page
     }

@@ -1,6 +1,6 @@
 //! The schema `system`: the server as its own statements see it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use basalt_core::{fragment::Fragment, schema::Field, table::Table};
 use basalt_proto::v1::{self as pb, NodeState, QueryState};
@@ -36,13 +36,11 @@ impl Tables {
                 Ok(queries.into_iter().map(query).chain(unanswered).collect())
             }
             ServerTable::Tables => {
-                let seen = self.seen().await?;
-                let damaged =
-                    state.catalog.unreadable().into_iter().filter(|(name, ..)| caller.may_see(name));
-                let damaged = damaged.map(|(name, _, why)| {
-                    vec![("name", Value::Text(name)), ("problem", why.message().into())]
-                });
-                Ok(seen.iter().map(|table| self.table_row(table)).chain(damaged).collect())
+                let (seen, unserved) = self.listed().await?;
+                let unserved = unserved
+                    .into_iter()
+                    .map(|(name, why)| vec![("name", Value::Text(name)), ("problem", Value::Text(why))]);
+                Ok(seen.iter().map(|table| self.table_row(table)).chain(unserved).collect())
             }
             ServerTable::Columns => {
                 let mut rows = Vec::new();
@@ -60,7 +58,8 @@ impl Tables {
             ServerTable::Versions => {
                 let mut rows = Vec::new();
                 for table in self.seen().await? {
-                    let versions = state.tables.readable(&table).await?;
+                    let versions = state.tables.readable(&table).await;
+                    let versions = versions.map_err(|error| fresh::of_table(table.name(), error))?;
                     rows.extend(versions.into_iter().map(|(of, counted)| version(table.name(), of, counted)));
                 }
                 Ok(rows)
@@ -101,14 +100,16 @@ impl Tables {
 
     /// The tables that whoever asks may see, as new as what was acknowledged.
     async fn seen(&self) -> Result<Vec<Arc<Table>>> {
-        fresh::all(&self.state).await?;
-        let mut tables = self.state.catalog.list();
-        let damaged = self.state.catalog.unreadable();
-        tables.retain(|table| {
-            let is_damaged = damaged.iter().any(|(name, ..)| name == table.name());
-            !is_damaged && self.asker.caller.may_see(table.name())
-        });
-        Ok(tables)
+        Ok(self.listed().await?.0)
+    }
+
+    /// The same, and those among them that are not served, with why.
+    async fn listed(&self) -> Result<(Vec<Arc<Table>>, BTreeMap<String, String>)> {
+        let caller = &self.asker.caller;
+        let (mut unserved, mut tables) = (fresh::all(&self.state).await?, self.state.catalog.list());
+        unserved.retain(|name, _| caller.may_see(name));
+        tables.retain(|table| !unserved.contains_key(table.name()) && caller.may_see(table.name()));
+        Ok((tables, unserved))
     }
 
     fn table_row(&self, table: &Table) -> ServerRow {

@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use basalt_client::{Client, ErrorReason, col};
+use basalt_client::{Client, ClientOptions, ErrorReason, RetryPolicy, col};
 use basalt_proto::v1::TypeKind;
 use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    cluster::nodes::Nodes,
+    cluster::nodes::{Nodes, fill},
     support::{Server, batch, check, commit, field, open_as, told},
 };
 
@@ -156,4 +156,36 @@ async fn a_node_that_cannot_read_a_table_answers_nothing_of_it() {
     }
     let error = nodes.client(restarted).query("t").collect().await.unwrap_err();
     assert_eq!(error.reason(), ErrorReason::TableDamaged);
+}
+
+/// A node that has no lease of another looks into the store for each table: one whose log is gone keeps no other from being
+/// listed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_whose_log_is_gone_keeps_no_other_from_being_listed() {
+    let mut nodes = Nodes::start(2).await;
+    fill(nodes.client(0), "good", 1, 10).await;
+    fill(nodes.client(0), "t", 1, 10).await;
+    nodes.kill(1).await;
+    let folder = data_file(nodes.store.path(), "t").parent().unwrap().to_path_buf();
+    fs::rename(folder, nodes.store.path().join("elsewhere")).unwrap();
+    let once = ClientOptions::new().retry(RetryPolicy::never());
+    let client = Client::connect_with(nodes.client(0).address(), once).await.unwrap();
+    // The lease that the other one gave has an end.
+    let mut tries = 0;
+    let (tables, damaged) = loop {
+        let (tables, damaged) = client.list_all_tables().await.unwrap();
+        if !damaged.is_empty() {
+            break (tables, damaged);
+        }
+        tries += 1;
+        assert!(tries < 400);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!((tables.len(), tables[0].name.as_str(), damaged.len()), (1, "good", 1));
+    assert_eq!(damaged[0].name, "t");
+    assert!(damaged[0].message.starts_with("table \"t\": "), "{damaged:?}");
+    let error = client.query("t").collect().await.unwrap_err();
+    assert_eq!(error.reason(), ErrorReason::StoreUnavailable, "{error}");
+    assert!(error.to_string().contains("table \"t\": "), "{error}");
+    assert_eq!(nodes.client(0).query("good").collect().await.unwrap().rows, 10);
 }
