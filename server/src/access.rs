@@ -62,6 +62,9 @@ pub(crate) enum Action {
     Drop,
     /// Tables that it has made itself, and that are empty still, are dropped again.
     TakeBack,
+    /// A table is to be dropped or taken back: which of them it is, and whether it may, is asked again where the table is
+    /// known, and remembered there.
+    DropOrTakeBack,
     Attach,
     /// Properties of a table.
     Alter,
@@ -385,7 +388,7 @@ impl Action {
             Self::Read => "read",
             Self::Write => "write to",
             Self::Create => "create",
-            Self::Drop => "drop",
+            Self::Drop | Self::DropOrTakeBack => "drop",
             Self::TakeBack => "take back",
             Self::Attach => "attach",
             Self::Alter => "alter",

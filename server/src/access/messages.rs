@@ -91,7 +91,7 @@ static METHODS: &[Method] = &[
     of(SIPS, "Get", "GetSip", Action::Read, Object::Sets),
     of(SIPS, "Delete", "DeleteSip", Action::KeepSet, Object::Sets),
     of(CATALOG, "CreateTable", "CreateTable", Action::Create, Object::Tables),
-    of(CATALOG, "DropTable", "DropTable", Action::TakeBack, Object::Tables),
+    of(CATALOG, "DropTable", "DropTable", Action::DropOrTakeBack, Object::Tables),
     of(CATALOG, "AttachTable", "AttachTable", Action::Attach, Object::Tables),
     of(CATALOG, "SetRetention", "SetRetention", Action::Alter, Object::Tables),
     of(CATALOG, "SetDeletes", "SetDeletes", Action::Alter, Object::Tables),

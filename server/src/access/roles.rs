@@ -23,7 +23,9 @@ impl Role {
     fn may(self, action: Action) -> bool {
         match action {
             Action::Read | Action::KeepSet | Action::Observe | Action::Probe => true,
-            Action::Write | Action::Create | Action::TakeBack => self != Self::Reader,
+            Action::Write | Action::Create | Action::TakeBack | Action::DropOrTakeBack => {
+                self != Self::Reader
+            }
             Action::Drop
             | Action::Attach
             | Action::Alter

@@ -131,11 +131,11 @@ impl Tables {
     async fn draft(&self, table: NewTable) -> Result<NewDraft> {
         let Asker { caller, transaction, .. } = &self.asker;
         let NewTable { name, schema, retention, rewrites, replaces } = table;
-        self.asker.authorise(Action::Create, Object::Table(&name))?;
-        // What takes the place of another one drops it.
+        // What takes the place of another one drops it. Nothing is allowed first that this refuses.
         if replaces {
             self.asker.authorise(Action::Drop, Object::Table(&name))?;
         }
+        self.asker.authorise(Action::Create, Object::Table(&name))?;
         let meaning = transaction.as_ref().map_or(Meaning::Outside, |transaction| transaction.meaning(&name));
         let is_taken = match meaning {
             Meaning::Made(..) => true,
@@ -203,11 +203,11 @@ impl Tables {
     /// Gives a query a name.
     pub(super) async fn make_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.refuse_in_transaction("CREATE VIEW").map_err(carried)?;
-        self.asker.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
-        // What takes the place of another one's drops it.
+        // What takes the place of another one's drops it. Nothing is allowed first that this refuses.
         if replace {
             self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
         }
+        self.asker.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
         let (state, name, sql) = (Arc::clone(&self.state), name.to_owned(), sql.to_owned());
         self.asker.commits().map_err(carried)?;
         let made = self.on_runtime(async move {

@@ -228,6 +228,42 @@ async fn statements_that_are_refused_are_audited_with_their_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_drop_that_is_refused_was_never_allowed() {
+    let server = Audited::start();
+    let (admin, writer) = (server.by(&server.admin).await, server.by(&server.writer).await);
+    admin.create_table("pub_a", &rows().schema()).await.unwrap();
+    writer.drop_table("pub_a").await.unwrap_err();
+    for (id, sql) in [
+        ("table", "CREATE OR REPLACE TABLE pub_a (a BIGINT)"),
+        ("filled", "CREATE OR REPLACE TABLE pub_a AS SELECT 1 AS a"),
+        ("view", "CREATE OR REPLACE VIEW pub_v AS SELECT 1 AS a"),
+    ] {
+        let answer = server.sql(&server.writer, id, sql);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{sql}: {answer}");
+    }
+    let lines = server.lines();
+    let of_writer: Vec<_> = lines.iter().filter(|(who, ..)| who == "writer").collect();
+    let refused = |(_, what, _, allowed, _): &&&(String, String, String, bool, Option<String>)| {
+        what == "drop" && !*allowed
+    };
+    assert_eq!((of_writer.len(), of_writer.iter().filter(refused).count()), (4, 4), "{lines:#?}");
+
+    // What it has made, and left empty, it takes back; whoever may drop tables drops it.
+    writer.create_table("pub_b", &rows().schema()).await.unwrap();
+    writer.drop_table("pub_b").await.unwrap();
+    admin.drop_table("pub_a").await.unwrap();
+    let lines = server.lines();
+    for (who, name, expected) in
+        [("writer", "pub_b", ["create", "take back"]), ("admin", "pub_a", ["create", "drop"])]
+    {
+        let object = format!("table {name:?}");
+        let of_it = lines.iter().filter(|(by, _, of, ..)| by == who && *of == object);
+        let done: Vec<_> = of_it.map(|(_, what, _, allowed, _)| (what.as_str(), *allowed)).collect();
+        assert_eq!(done, expected.map(|what| (what, true)), "{lines:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_list_leaves_out_is_no_refusal() {
     let server = Audited::start();
     let made = server.sql(&server.admin, "make", "CREATE TABLE hid (a BIGINT)");
