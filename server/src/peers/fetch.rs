@@ -69,7 +69,8 @@ fn named<'a>(filter: &'a pb::Filter, handles: &mut Vec<&'a [u8]>) {
 /// Makes sure that the set of a handle is kept here, if any node of the cluster keeps it.
 ///
 /// # Errors
-/// [`ErrorReason::Incomplete`] where nobody says that it keeps it, and a node says nothing; why it cannot be kept here; and
+/// [`ErrorReason::Incomplete`] where nobody says that it keeps it, and a node says nothing; [`ErrorReason::SipNotFound`] where
+/// all that live say that they do not, and some do not live; why it cannot be kept here; and
 /// [`ErrorReason::PermissionDenied`] where the caller may not read the table that it is of.
 pub(crate) async fn set(server: &Server, caller: &Caller, handle: &[u8], deadline: Instant) -> Result<()> {
     let (Some(cluster), Ok(handle)) = (&server.cluster, Handle::try_from(handle)) else { return Ok(()) };
@@ -85,11 +86,15 @@ pub(crate) async fn set(server: &Server, caller: &Caller, handle: &[u8], deadlin
     }
     let (view, protocol) = (cluster.members().view(), cluster.members().protocol());
     let until = deadline.min(Instant::now() + limits::FETCH_TIMEOUT);
-    let others = view.nodes().iter().filter_map(|node| Some((Arc::clone(&node.name), node.link.clone()?)));
-    let mut asked: FuturesUnordered<_> = others
-        .filter(|(_, link)| !matches!(link.state(), LinkState::Dead | LinkState::Incompatible))
-        .map(|(name, link)| async move { (name, ask(&link, protocol, handle, until).await) })
-        .collect();
+    let (mut asked, mut dead) = (FuturesUnordered::new(), Vec::new());
+    for node in view.nodes() {
+        let (name, Some(link)) = (Arc::clone(&node.name), node.link.clone()) else { continue };
+        match link.state() {
+            LinkState::Dead => dead.push(name),
+            LinkState::Incompatible => {}
+            _ => asked.push(async move { (name, ask(&link, protocol, handle, until).await) }),
+        }
+    }
     let mut silent = None;
     while let Some((name, answer)) = asked.next().await {
         let taken = match answer {
@@ -106,13 +111,24 @@ pub(crate) async fn set(server: &Server, caller: &Caller, handle: &[u8], deadlin
             }
         }
     }
-    let Some(name) = silent else { return Ok(()) };
+    let Some(name) = silent else {
+        // Where all live, whoever looks for it says that there is none.
+        return if dead.is_empty() { Ok(()) } else { Err(without(server, caller, &dead)) };
+    };
     if Instant::now() >= deadline {
         return Err(RequestError::deadline());
     }
     let node = node_for(server, caller, &name);
     let message = format!("no node says that it keeps the set of this handle, and {node} does not answer");
     Err(RequestError::new(ErrorReason::Incomplete, message))
+}
+
+/// The error of a set that no node keeps which lives: it may still be there when one of the others is back.
+fn without(server: &Server, caller: &Caller, dead: &[Arc<str>]) -> RequestError {
+    let names: Vec<_> = dead.iter().map(|name| node_for(server, caller, name)).collect();
+    let (names, does) = (names.join(", "), if dead.len() == 1 { "does" } else { "do" });
+    let message = format!("no node that lives keeps a set under this handle; {names} {does} not live");
+    RequestError::new(ErrorReason::SipNotFound, message).at("handle")
 }
 
 /// Why a set is not here.

@@ -60,3 +60,33 @@ async fn a_set_of_a_silent_node_is_not_said_to_be_gone() {
     };
     timeout(Duration::from_secs(30), there).await.expect("the set of a node that answers again");
 }
+
+/// A node that is held for dead may keep the set still: it is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_of_a_dead_node_is_said_to_be_at_none_that_lives() {
+    let nodes = Nodes::start(2).await;
+    let handle = kept(&nodes).await;
+    let client = once(&nodes).await;
+    nodes.way(1, Way::Closed);
+    let dead = async {
+        loop {
+            let error = client.get_set(handle).await.unwrap_err();
+            if error.reason() != ErrorReason::Incomplete {
+                return error;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let told = timeout(Duration::from_secs(30), dead).await.expect("a node that is held for dead");
+    let query = client.query("t").select([count()]).filter(handle.rows());
+    for error in [told, query.collect().await.unwrap_err()] {
+        assert_eq!(error.reason(), ErrorReason::SipNotFound, "{error}");
+        let expected =
+            format!("no node that lives keeps a set under this handle; {} does not live", nodes.name(1));
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+    // It is there again with its node.
+    nodes.way(1, Way::Open);
+    nodes.sees(0, 1).await;
+    client.get_set(handle).await.unwrap();
+}
