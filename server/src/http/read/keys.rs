@@ -1,11 +1,13 @@
-//! The keys of a row of JSON, none of which may stand twice: the reader of `arrow-json` takes the last one without a word.
+//! The keys of a row of JSON, each of which is a column's. None may stand twice: the reader of `arrow-json` takes the last one
+//! without a word; nor does it say in which row one is no column's.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use basalt_core::schema::Field;
+use basalt_core::{limits::MAX_NAME_BYTES, schema::Field, similar};
+use basalt_proto::v1::ErrorReason;
 
 use super::invalid;
-use crate::status::Result;
+use crate::status::{RequestError, Result};
 
 /// What a byte of a name takes at most in JSON: `\u0061`.
 const ESCAPED: usize = 6;
@@ -21,9 +23,9 @@ pub(super) struct Keys {
     row: u64,
     /// The column whose key is the next one where they come in the order of the table.
     next: usize,
-    /// What has come of a key: of one that is no column's, no more than shows that.
+    /// What has come of a key: of one that is too long for a column's, no more than shows that.
     key: Vec<u8>,
-    /// The bytes that the key of a column has at most.
+    /// The bytes that the key of a column, of whichever table, has at most.
     longest: usize,
 }
 
@@ -31,8 +33,9 @@ impl Keys {
     pub(super) fn new(fields: &[Field]) -> Self {
         let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
         let places = names.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
-        // Default: without columns there are no keys.
-        let longest = ESCAPED * names.iter().map(String::len).max().unwrap_or(0);
+        // Default: without columns no key is one's.
+        let longest = names.iter().map(String::len).max().unwrap_or(0);
+        let longest = ESCAPED * longest.max(MAX_NAME_BYTES);
         let seen = vec![0; names.len()];
         Self { names, places, seen, row: 0, next: 0, key: Vec::new(), longest }
     }
@@ -50,10 +53,12 @@ impl Keys {
 
     /// The key is whole.
     pub(super) fn end(&mut self) -> Result<()> {
-        let column = self.column();
+        let Some(column) = self.column() else {
+            let unknown = self.unknown();
+            self.key.clear();
+            return unknown;
+        };
         self.key.clear();
-        // What is no column's is told by the reader.
-        let Some(column) = column else { return Ok(()) };
         self.next = column + 1;
         if std::mem::replace(&mut self.seen[column], self.row) == self.row {
             let (row, name) = (self.row, &self.names[column]);
@@ -69,11 +74,28 @@ impl Keys {
         if self.key.len() > self.longest {
             return None;
         }
-        if self.key.contains(&b'\\') {
-            let text = [b"\"", self.key.as_slice(), b"\""].concat();
-            let name: String = serde_json::from_slice(&text).ok()?;
-            return self.places.get(&name).copied();
+        self.places.get(&*self.text()?).copied()
+    }
+
+    /// What the key stands for; `None`: it is no text.
+    fn text(&self) -> Option<Cow<'_, str>> {
+        if !self.key.contains(&b'\\') {
+            return std::str::from_utf8(&self.key).ok().map(Cow::Borrowed);
         }
-        self.places.get(std::str::from_utf8(&self.key).ok()?).copied()
+        let text = [b"\"", self.key.as_slice(), b"\""].concat();
+        serde_json::from_slice::<String>(&text).ok().map(Cow::Owned)
+    }
+
+    /// Fails where the key is no column's. What is no text is told by the reader.
+    fn unknown(&self) -> Result<()> {
+        let text = match self.key.len() > self.longest {
+            true => Some(String::from_utf8_lossy(&self.key)),
+            false => self.text(),
+        };
+        let Some(text) = text else { return Ok(()) };
+        let name: String = text.chars().take(MAX_NAME_BYTES).collect();
+        let meant = similar::hint(&name, self.names.iter().map(String::as_str));
+        let message = format!("row {}: the table has no column {name:?}{meant}", self.row);
+        Err(RequestError::new(ErrorReason::ColumnNotFound, message))
     }
 }

@@ -164,7 +164,6 @@ fn what_is_no_value_of_its_column_is_an_error() {
         ("{\"i\": 9223372036854775808, \"t\": \"\"}", "9223372036854775808"),
         ("{\"d\": 0.005, \"t\": \"\"}", "is no decimal(12,2)"),
         ("{\"s\": \"yesterday\", \"t\": \"\"}", "yesterday"),
-        ("{\"no\": 1, \"t\": \"\"}", "no"),
         ("{\"i\": [1], \"t\": \"\"}", "row 1, column \"i\": \"[1]\" is no int64"),
         ("{\"t\": [\"a\",]}", "cannot be read"),
         ("{\"t\": [\"a\"", "ends within"),
@@ -319,11 +318,32 @@ fn a_key_of_json_stands_once_in_a_row() {
         let error = read("application/jsonl", array.as_bytes(), piece).unwrap_err();
         assert!(!error.message().contains("twice"), "{error:?}");
     }
-    // What is no column is told as before, however long it is.
-    let long = format!("{{\"t\":\"\",\"{}\":1}}", "i".repeat(1000));
-    for piece in [1, 7, 2000] {
-        let error = read("application/jsonl", long.as_bytes(), piece).unwrap_err();
-        assert!(error.message().contains("iii"), "{error:?}");
+}
+
+#[test]
+fn a_key_of_json_that_is_no_columns_is_told_with_its_row() {
+    let told = |body: &str, expected: &str| {
+        for piece in 1..=body.len() {
+            let error = read("application/jsonl", body.as_bytes(), piece).unwrap_err();
+            assert_eq!((error.reason(), error.message()), ("COLUMN_NOT_FOUND", expected), "{body} {piece}");
+        }
+    };
+    told("{\"t\":\"a\",\"zzz\":1}\n", "row 1: the table has no column \"zzz\"");
+    told("{\"t\":\"a\"}\n{\"T\":\"a\"}\n", "row 2: the table has no column \"T\"; did you mean \"t\"?");
+    told("{\"t\":\"\"}{\"z\\u0061za\":{\"i\":[]},\"t\":\"\"}", "row 2: the table has no column \"zaza\"");
+    // However long it is, as much of it as a name may have is told.
+    let name = |length: usize| format!("row 1: the table has no column {:?}", "i".repeat(length));
+    for length in [100, 128, 129, 1000, 10_000] {
+        let body = format!("{{\"t\":\"\",\"{}\":1}}", "i".repeat(length));
+        for piece in [1, 7, 20_000] {
+            let error = read("application/jsonl", body.as_bytes(), piece).unwrap_err();
+            assert_eq!(error.message(), name(length.min(128)), "{length} {piece}");
+        }
+    }
+    // A key of a value is no column's, and what is no text is told by the reader.
+    read("application/jsonl", b"{\"t\":{\"zzz\":1}}", 3).unwrap();
+    for body in [&b"{\"\xff\":1,\"t\":\"\"}"[..], b"{\"\\x\":1,\"t\":\"\"}"] {
+        assert_eq!(read("application/jsonl", body, 3).unwrap_err().reason(), "INVALID_BATCH");
     }
 }
 
