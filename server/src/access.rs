@@ -89,6 +89,9 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object<'a> {
     Table(&'a str),
+    /// A table to all that may be done to it: it is made or dropped.
+    #[cfg(feature = "sql")]
+    View(&'a str),
     /// A table that the message will name: whether it is of use to read it.
     Tables,
     Catalog,
@@ -433,6 +436,8 @@ impl fmt::Display for Object<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Table(name) => write!(f, "table {name:?}"),
+            #[cfg(feature = "sql")]
+            Self::View(name) => write!(f, "view {name:?}"),
             Self::Tables => f.write_str("tables"),
             Self::Catalog => f.write_str("the catalog"),
             Self::Sets => f.write_str("kept sets"),

@@ -101,6 +101,8 @@ impl Grant {
         self.role.may(action)
             && match object {
                 Object::Table(name) => self.tables.iter().any(|tables| tables.has(name)),
+                #[cfg(feature = "sql")]
+                Object::View(name) => self.tables.iter().any(|tables| tables.has(name)),
                 // What is in them is asked for one by one.
                 Object::Tables | Object::Catalog | Object::Sets => true,
                 // Its metrics, nodes and files name all tables.

@@ -205,9 +205,9 @@ impl Tables {
         self.refuse_in_transaction("CREATE VIEW").map_err(carried)?;
         // What takes the place of another one's drops it. Nothing is allowed first that this refuses.
         if replace {
-            self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
+            self.asker.authorise(Action::Drop, Object::View(name)).map_err(carried)?;
         }
-        self.asker.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
+        self.asker.authorise(Action::Create, Object::View(name)).map_err(carried)?;
         let (state, name, sql) = (Arc::clone(&self.state), name.to_owned(), sql.to_owned());
         self.asker.commits().map_err(carried)?;
         let made = self.on_runtime(async move {
@@ -222,7 +222,7 @@ impl Tables {
     /// Drops a view.
     pub(super) async fn remove_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
         self.refuse_in_transaction("DROP VIEW").map_err(carried)?;
-        self.asker.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
+        self.asker.authorise(Action::Drop, Object::View(name)).map_err(carried)?;
         let (state, name) = (Arc::clone(&self.state), name.to_owned());
         self.asker.commits().map_err(carried)?;
         let removed = self.on_runtime(async move {

@@ -316,7 +316,8 @@ impl Policy for But {
     fn allows(&self, _: &Principal, action: Action, object: Object<'_>) -> bool {
         self.asked.lock().unwrap().push(format!("{action} {object}"));
         let refused = self.refuses.lock().unwrap();
-        !refused.is_some_and(|(of, table)| of == action && object == Object::Table(table))
+        let is_it = |name| object == Object::Table(name) || object == Object::View(name);
+        !refused.is_some_and(|(of, name)| of == action && is_it(name))
     }
 }
 

@@ -200,7 +200,7 @@ async fn statements_that_are_refused_are_audited_with_their_requests() {
     let refused = hidden.map(|(id, _, action, name)| (id, "writer", action, table(name), false));
     let others = [
         ("make", "admin", "create", table("hid"), true),
-        ("view", "admin", "create", table("hid_view"), true),
+        ("view", "admin", "create", "view \"hid_view\"".to_owned(), true),
         ("alter", "admin", "alter", table("hid"), true),
         ("own", "writer", "create", table("pub_a"), true),
         ("copy-out", "admin", "copy files of", "\"/etc/basalt-none.csv\"".to_owned(), false),
@@ -240,6 +240,9 @@ async fn a_drop_that_is_refused_was_never_allowed() {
     ] {
         let answer = server.sql(&server.writer, id, sql);
         assert!(answer.starts_with("HTTP/1.1 403"), "{sql}: {answer}");
+        // It says what it is that is not dropped.
+        let what = if id == "view" { "drop view" } else { "drop table" };
+        assert!(answer.contains(what), "{sql}: {answer}");
     }
     let lines = server.lines();
     let of_writer: Vec<_> = lines.iter().filter(|(who, ..)| who == "writer").collect();
