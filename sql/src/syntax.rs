@@ -242,7 +242,7 @@ fn begins_list(parser: &Parser<'_>) -> Option<bool> {
     if !is(at, Keyword::IN) || !opens(at + 1) || !opens(at + 2) {
         return None;
     }
-    if ![Keyword::SELECT, Keyword::WITH, Keyword::VALUES].iter().any(|begins| is(at + 3, *begins)) {
+    if !is(at + 3, Keyword::SELECT) && !is(at + 3, Keyword::WITH) {
         return None;
     }
     // By their places: what is next is found from here, however far it is.
