@@ -94,11 +94,8 @@ async fn table_since(state: &State, name: &str, needed: Moment) -> Result<Arc<Ta
         Ok(table) => table,
         Err(_) => state.tables.look_for(name).await?,
     };
-    let looked = async {
-        announced_table(state, &table).await?;
-        state.tables.refresh_since(&table, needed).await
-    };
-    looked.await.map_err(|error| of_table(name, error))?;
+    announced_table(state, &table).await.map_err(|error| of_table(name, error))?;
+    state.tables.refresh_since(&table, needed).await.map_err(|error| of_table(name, error))?;
     state.tables.follow_at_once(&table).await;
     Ok(table)
 }
