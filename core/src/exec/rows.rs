@@ -12,7 +12,7 @@ use super::{
     vector::{Data, Vector},
 };
 use crate::{
-    encoding::owned_bytes,
+    encoding::{Texts, owned_bytes},
     error::Result,
     invariant::index,
     keys,
@@ -282,10 +282,13 @@ fn block_candidates<'a>(
     })
 }
 
-/// Drops rows that are behind `top` others by the first sort key alone, where that key is a plain number.
+/// Drops rows that are behind `top` others by the first sort key alone, where that key is a plain number or a text.
 fn keep_first(rows: &mut Vec<u32>, key: &SortKey, vector: &Vector<'_>, top: usize) {
     if top == 0 || top >= rows.len() {
         return;
+    }
+    if let Data::Texts(texts) = &vector.data {
+        return keep_first_texts(rows, key, texts, vector.valid.as_deref(), top);
     }
     let number = |row: u32| -> Option<i64> {
         let row = row as usize;
@@ -304,6 +307,34 @@ fn keep_first(rows: &mut Vec<u32>, key: &SortKey, vector: &Vector<'_>, top: usiz
     let (_, last, _) = numbers.select_nth_unstable(top - 1);
     let last = *last;
     rows.retain(|row| number(*row).is_none_or(|n| n <= last));
+}
+
+/// The same of texts.
+fn keep_first_texts(
+    rows: &mut Vec<u32>,
+    key: &SortKey,
+    texts: &Texts<'_>,
+    valid: Option<&[u64]>,
+    top: usize,
+) {
+    let is_valid = |row: u32| selects(valid, row as usize);
+    let in_order = |a: &&str, b: &&str| if key.descending { b.cmp(a) } else { a.cmp(b) };
+    let mut known: Vec<&str> =
+        rows.iter().filter(|row| is_valid(**row)).map(|row| texts.get(*row as usize)).collect();
+    let before = if key.nulls_first { rows.len() - known.len() } else { 0 };
+    let Some(wanted) = top.checked_sub(before).filter(|wanted| *wanted > 0) else {
+        rows.retain(|row| !is_valid(*row));
+        return;
+    };
+    if wanted > known.len() {
+        return;
+    }
+    let (_, last, _) = known.select_nth_unstable_by(wanted - 1, in_order);
+    let last = *last;
+    rows.retain(|row| match is_valid(*row) {
+        true => in_order(&texts.get(*row as usize), &last).is_le(),
+        false => key.nulls_first,
+    });
 }
 
 /// A value to sort by; dates, times and decimals of one column sort as their integers.

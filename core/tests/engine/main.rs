@@ -15,6 +15,7 @@ mod retention;
 mod semi_joins;
 mod sets;
 mod sums;
+mod texts;
 
 use std::sync::Arc;
 
