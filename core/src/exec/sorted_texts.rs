@@ -193,6 +193,11 @@ pub(super) fn merged(
     Ok((all, maps))
 }
 
+/// Half of a hash as a whole one, whose first bits a hash table takes as well as its last.
+fn spread(half: u32) -> u64 {
+    u64::from(half).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// All texts of columns of which some have no dictionary. Those of one form have their numbers by it; each other row's text is
 /// looked up once.
 pub(super) fn hashed(
@@ -206,15 +211,17 @@ pub(super) fn hashed(
     let behind = |id: u32| size.checked_add(id).invariant("the limits keep counts below 2^32");
     let mut all = SortedTexts::default();
     let hasher = DefaultHashBuilder::default();
-    let mut table: HashTable<u32> = HashTable::new();
+    // With half of its hash: most others are no candidates by it, and as the table grows no text is read again.
+    let mut table: HashTable<(u32, u32)> = HashTable::new();
     let mut id = |text: &str, all: &mut SortedTexts| {
-        let is = |id: &u32| all.get(*id as usize) == text;
-        let hash = |id: &u32| hasher.hash_one(all.get(*id as usize));
-        match table.entry(hasher.hash_one(text), is, hash) {
-            Entry::Occupied(entry) => *entry.get(),
+        let [a, b, c, d, ..] = hasher.hash_one(text).to_be_bytes();
+        let half = u32::from_be_bytes([a, b, c, d]);
+        let is = |(of, id): &(u32, u32)| *of == half && all.get(*id as usize) == text;
+        match table.entry(spread(half), is, |(of, _)| spread(*of)) {
+            Entry::Occupied(entry) => entry.get().1,
             Entry::Vacant(entry) => {
                 let new = count(all.len());
-                entry.insert(new);
+                entry.insert((half, new));
                 all.push(text);
                 new
             }
@@ -338,7 +345,7 @@ fn sampled(columns: &[&Column], control: &Control) -> Result<Option<Form>> {
 /// Bytes of a short text that is new, and of its place in a hash table, which may be half empty and there twice.
 const SHORT: usize = 4 * (size_of::<u128>() + size_of::<usize>() + size_of::<(u128, u32)>());
 /// Bytes of a text's place in a hash table.
-const HASHED: usize = size_of::<u32>() + 1;
+const HASHED: usize = size_of::<(u32, u32)>() + 1;
 /// Bytes of a text while texts are sorted.
 const SORTED: usize = 2 * size_of::<Item>();
 
