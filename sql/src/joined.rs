@@ -14,6 +14,8 @@ use datafusion::{
     },
 };
 
+use crate::counted;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Joined(Arc<AggregateUDF>);
 
@@ -45,7 +47,7 @@ impl AggregateUDFImpl for Joined {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.0.accumulator(args)
+        counted::accumulator(&self.0, args)
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {

@@ -22,6 +22,7 @@ mod command;
 mod constants;
 mod copy;
 mod correlated;
+mod counted;
 pub mod csv;
 mod decimals;
 mod define;

@@ -31,7 +31,7 @@ use crate::{
     checked::{self, Within},
     command::Command,
     copy::{CopyForm, Target},
-    correlated,
+    correlated, counted,
     decimals::{floats, numeric, quotient, whole},
     define, dialect, digests, distributed,
     engine::{Request, Shared},
@@ -96,8 +96,9 @@ impl Base {
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let [least, greatest] = extremes::all();
-        let ours = [Sums::sum().into(), Sums::average().into(), least, greatest, joined::function()];
-        let ours: Vec<_> = ours.into_iter().chain(gathered::all()).collect();
+        let ours = [Sums::sum().into(), Sums::average().into(), least, greatest];
+        let ours = ours.into_iter().chain([joined::function(), counted::array_agg()]);
+        let ours: Vec<_> = ours.chain(gathered::all()).collect();
         let is_ours = |name: &str| {
             ours.iter().any(|own| own.name() == name || own.aliases().iter().any(|alias| alias == name))
         };
