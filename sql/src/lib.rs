@@ -43,6 +43,7 @@ mod expected;
 mod extremes;
 mod fill;
 mod filter;
+mod first_last;
 mod full_sort;
 mod functions;
 mod fuse;

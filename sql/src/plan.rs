@@ -38,7 +38,7 @@ use crate::{
     entries, epoch, equal_intervals,
     error::{Error, Result},
     execute::execute,
-    expected, extremes, fill, functions, gathered,
+    expected, extremes, fill, first_last, functions, gathered,
     headings::Headings,
     interruptible::GivenUp,
     joined, json, lambdas, light, limits, lists,
@@ -171,7 +171,7 @@ impl Base {
         for function in gathered::moving::all() {
             of_tasks.register_udaf(Arc::new(function))?;
         }
-        for function in shifted::all() {
+        for function in shifted::all().chain(first_last::all()) {
             of_tasks.register_udwf(Arc::new(function))?;
         }
         let (functions, options) = (of_tasks.task_ctx(), distributed::task_options(&state));

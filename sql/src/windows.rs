@@ -21,6 +21,7 @@ use datafusion::{
 use crate::{
     equal_intervals,
     error::Error,
+    first_last,
     functions::INTERVAL,
     gathered::moving::moving,
     meaning::{is_interval, is_positive, joined, nulls_apart, refuse},
@@ -99,6 +100,14 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
         && let Some(whole) = shifted::whole(&name)
     {
         of.fun = WindowFunctionDefinition::WindowUDF(Arc::new(whole));
+        changed = true;
+    }
+    if ignores
+        && of.params.args.len() == 1
+        && matches!(of.fun, WindowFunctionDefinition::WindowUDF(_))
+        && let Some(valid) = first_last::valid(&name)
+    {
+        of.fun = WindowFunctionDefinition::WindowUDF(Arc::new(valid));
         changed = true;
     }
     for sort in &mut of.params.order_by {
