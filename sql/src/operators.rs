@@ -1,7 +1,10 @@
 //! Operators between values and subscripts, in the functions that have the engine's meaning of them.
 
+use std::sync::Arc;
+
+use arrow_array::types::IntervalMonthDayNano;
 use arrow_schema::{DataType, Field, TimeUnit};
-use basalt_core::error::ErrorKind;
+use basalt_core::{error::ErrorKind, limits::TIMESTAMPS};
 use datafusion::{
     common::{Column, DFSchema, Result, ScalarValue, TableReference},
     logical_expr::{
@@ -101,13 +104,15 @@ impl ExprPlanner for Planner {
         }
         let is_timed = [timed(&left, &expr.right, &right), timed(&right, &expr.left, &left)];
         if let Some(operator) = moved(op, &left, &right) {
-            let side = |side: Expr, of: &DataType, is_timed| match of {
+            let side = |side: Expr, of: &DataType, beside: &DataType, is_timed| match of {
                 _ if is_timed => datafusion::logical_expr::cast(side, MICROSECONDS),
                 DataType::Time32(_) | DataType::Time64(_) => since_midnight(side),
+                DataType::Interval(_) => as_duration(side, beside),
                 _ => side,
             };
-            let (left, right) = (side(expr.left, &left, is_timed[0]), side(expr.right, &right, is_timed[1]));
-            return Ok(PlannerResult::Planned(checked::within(binary_expr(left, operator, right))));
+            let first = side(expr.left, &left, &right, is_timed[0]);
+            let second = side(expr.right, &right, &left, is_timed[1]);
+            return Ok(PlannerResult::Planned(checked::within(binary_expr(first, operator, second))));
         }
         let null = |data_type: &DataType| *data_type == DataType::Null;
         let numbers = (is_number(&left) || null(&left)) && (is_number(&right) || null(&right));
@@ -199,6 +204,8 @@ fn of_bits(expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBi
 
 const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
+const DAY_MICROS: i64 = 86_400_000_000;
+
 /// Whether a date meets a time, or an interval or a difference of timestamps that may have hours: the date becomes a timestamp
 /// then, or they would be lost.
 fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
@@ -211,6 +218,40 @@ fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
         DataType::Interval(_) | DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_)
     );
     *date == DataType::Date32 && has_hours && !is_whole
+}
+
+/// A constant interval that moves a timestamp, as the microseconds that it has: arrow adds an interval by its parts in a calendar, row
+/// by row. One with months or parts of microseconds stays as it is, and one that is longer than all times, whose sum is an error of
+/// arrow's.
+fn as_duration(interval: Expr, moment: &DataType) -> Expr {
+    match &interval {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(by)), metadata) if has_even_days(moment) => {
+            match micros(*by) {
+                Some(micros) => {
+                    Expr::Literal(ScalarValue::DurationMicrosecond(Some(micros)), metadata.clone())
+                }
+                None => interval,
+            }
+        }
+        _ => interval,
+    }
+}
+
+/// Whether it is a timestamp in microseconds all of whose days have 24 hours.
+fn has_even_days(moment: &DataType) -> bool {
+    let is_utc = |zone: &Option<Arc<str>>| zone.as_deref().is_none_or(|zone| zone == "UTC");
+    matches!(moment, DataType::Timestamp(TimeUnit::Microsecond, zone) if is_utc(zone))
+}
+
+/// How many microseconds an interval has in any month.
+fn micros(interval: IntervalMonthDayNano) -> Option<i64> {
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    if months != 0 || nanoseconds % 1000 != 0 {
+        return None;
+    }
+    let micros = i64::from(days).checked_mul(DAY_MICROS)?.checked_add(nanoseconds / 1000)?;
+    let longest = TIMESTAMPS.end().abs_diff(*TIMESTAMPS.start());
+    (micros.unsigned_abs() <= longest).then_some(micros)
 }
 
 /// A time of a day as how long after midnight it is.
@@ -262,5 +303,36 @@ fn of_dates(op: ArithmeticOpName, expr: &RawBinaryExpr, left: &DataType, right: 
             Some(date(call(whole(&expr.left, number), days(&expr.right))))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constant_intervals_without_months_are_durations() {
+        let literal = |months, days, nanoseconds| {
+            let by = IntervalMonthDayNano::new(months, days, nanoseconds);
+            Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(by)), None)
+        };
+        let duration = |micros| Expr::Literal(ScalarValue::DurationMicrosecond(Some(micros)), None);
+        let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        for moment in [&MICROSECONDS, &utc] {
+            assert_eq!(as_duration(literal(0, 2, 1000), moment), duration(2 * DAY_MICROS + 1));
+            assert_eq!(as_duration(literal(0, -1, -3_000_000), moment), duration(-DAY_MICROS - 3000));
+            assert_eq!(as_duration(literal(0, 0, 0), moment), duration(0));
+            for (months, days, nanoseconds) in
+                [(1, 0, 0), (0, 0, 1), (0, i32::MAX, 0), (0, i32::MIN, 0), (0, 0, 1500)]
+            {
+                let kept = literal(months, days, nanoseconds);
+                assert_eq!(as_duration(kept.clone(), moment), kept);
+            }
+        }
+        let berlin = DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into()));
+        let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        for moment in [&berlin, &nanos, &DataType::Date32] {
+            assert_eq!(as_duration(literal(0, 1, 0), moment), literal(0, 1, 0));
+        }
     }
 }
