@@ -132,7 +132,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let done = of_select(select);
+        let done = of_select(select, &mut self.doubled);
         self.done(done)
     }
 

@@ -1,10 +1,10 @@
-//! Keys of groups: `()`, which is none, and grouping sets that would be too many, before the planner writes each of them down:
-//! CUBE of 24 keys stands for 16 million.
+//! Keys of groups: `()`, which is none, places of the select list within grouping sets, and those that would be too many, before
+//! the planner writes each of them down: CUBE of 24 keys stands for 16 million.
 
 use basalt_core::error::ErrorKind;
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, UnaryOperator, Value};
 
-use super::exprs::parsed;
+use super::{exprs::parsed, selects::has_columns};
 use crate::{
     error::{Error, Result},
     limits,
@@ -25,6 +25,70 @@ pub(super) fn without_empty(select: &mut Select) -> Result<()> {
         None => parsed("count(*) >= 0", &[], &mut 0)?,
     });
     Ok(())
+}
+
+/// Has a whole number within GROUPING SETS, ROLLUP or CUBE be what stands in that place of the select list, as it is beside them: the
+/// planner takes it for a constant. `doubled` counts the bytes of what is put there.
+pub(super) fn by_place(select: &mut Select, doubled: &mut usize) -> Result<()> {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
+    let parts = keys.iter_mut().filter_map(|key| match key {
+        Expr::GroupingSets(parts) | Expr::Rollup(parts) | Expr::Cube(parts) => Some(parts),
+        _ => None,
+    });
+    let places = parts.flatten().flatten().filter_map(|key| {
+        let place = whole(key)?;
+        Some((place, key))
+    });
+    let mut places = places.peekable();
+    if places.peek().is_none() {
+        return Ok(());
+    }
+    // Behind what stands for several columns, places are not known yet.
+    let known = select.projection.iter().map_while(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if !has_columns(item) => {
+            Some(expr)
+        }
+        _ => None,
+    });
+    let known: Vec<&Expr> = known.collect();
+    let items = select.projection.len();
+    for (place, key) in places {
+        let index = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
+        let Some(item) = index.and_then(|index| known.get(index).copied()) else {
+            if known.len() < items {
+                continue;
+            }
+            // The words are the planner's for a place beside grouping sets.
+            return Err(Error::invalid(format!(
+                "cannot find column with position {place} in SELECT clause. Valid columns: 1 to {items}"
+            )));
+        };
+        *doubled += item.to_string().len();
+        if *doubled > limits::STATEMENT_BYTES {
+            let message = "the keys of the groups stand for too much of the select list";
+            return Err(Error::new(ErrorKind::FilterTooLarge, message));
+        }
+        *key = match whole(item) {
+            // It is a constant, no place.
+            Some(_) => Expr::Nested(Box::new(item.clone())),
+            None => item.clone(),
+        };
+    }
+    Ok(())
+}
+
+/// A whole number that stands there without parentheses.
+fn whole(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse().ok(),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            whole(expr).filter(|number| *number >= 0).map(|number| -number)
+        }
+        _ => None,
+    }
 }
 
 /// Refuses what stands for too many sets.

@@ -214,7 +214,8 @@ pub(super) fn joins(table: &mut TableWithJoins) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn of_select(select: &mut Select) -> Result<()> {
+/// `doubled` counts the bytes of what stands there twice.
+pub(super) fn of_select(select: &mut Select, doubled: &mut usize) -> Result<()> {
     if select.flavor == SelectFlavor::FromFirstNoSelect {
         select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
         select.flavor = SelectFlavor::Standard;
@@ -225,6 +226,7 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
     using::rewrite(select)?;
     select.from.iter_mut().try_for_each(joins)?;
     calls::check_levels(select)?;
+    grouping::by_place(select, doubled)?;
     grouping::without_empty(select)?;
     grouping::check(select)?;
     grouping::once(select);
@@ -268,7 +270,7 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
 }
 
 /// Whether `COLUMNS` of it stands for several columns.
-fn has_columns(item: &SelectItem) -> bool {
+pub(super) fn has_columns(item: &SelectItem) -> bool {
     visit_expressions(item, |expr| match expr {
         Expr::Function(function) if bare(&function.name).is_some_and(|name| name == "columns") => {
             ControlFlow::Break(())
