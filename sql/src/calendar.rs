@@ -10,7 +10,7 @@ const DAY: i64 = 86_400 * SECOND;
 pub(crate) struct Moment(pub(crate) i64);
 
 /// Year, month and day of a day since 1970, in the calendar that is extended to all times.
-fn civil(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);

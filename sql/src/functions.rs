@@ -12,7 +12,7 @@ use arrow_array::{
     },
 };
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
-use basalt_core::{error::ErrorKind, time::format_date};
+use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::compute::cast,
     common::{Result, ScalarValue},
@@ -28,7 +28,7 @@ use crate::{
     bytes,
     calendar::{self, Moment},
     error::Error,
-    interval, nan, nearest, nested, of_texts,
+    interval, nan, nearest, nested, of_texts, timestamp_texts,
 };
 
 /// Which function.
@@ -282,15 +282,21 @@ impl Function {
                 let parts = cast(&args[0], &DataType::Utf8)?;
                 let (from, to) = (moments(&args[1])?, moments(&args[2])?);
                 let parts = parts.as_string::<i32>();
+                // All rows have one part, mostly.
+                let mut last: Option<(&str, String)> = None;
                 let of_row = |row: usize| {
                     if parts.is_null(row) || from.is_null(row) || to.is_null(row) {
                         return Ok(None);
                     }
                     let (from, to) = (Moment(from.value(row)), Moment(to.value(row)));
-                    let part = parts.value(row).to_lowercase();
+                    let given = parts.value(row);
+                    let part = match &last {
+                        Some((known, part)) if *known == given => part,
+                        _ => &last.insert((given, given.to_lowercase())).1,
+                    };
                     let between = match self.kind {
-                        Kind::DateDiff => calendar::boundaries(&part, from, to),
-                        _ => calendar::whole(&part, from, to),
+                        Kind::DateDiff => calendar::boundaries(part, from, to),
+                        _ => calendar::whole(part, from, to),
                     };
                     between
                         .map(Some)
@@ -454,22 +460,8 @@ fn plain_zone(data_type: &DataType) -> Option<Arc<str>> {
 pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
     Ok(match array.data_type() {
         DataType::Timestamp(unit, _) => {
-            let per_second: i64 = match unit {
-                TimeUnit::Second => 1,
-                TimeUnit::Millisecond => 1000,
-                TimeUnit::Microsecond => 1_000_000,
-                TimeUnit::Nanosecond => 1_000_000_000,
-            };
             let values = cast(array, &DataType::Int64)?;
-            let text = |value: i64| {
-                let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
-                let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-                let nanos = second * 1_000_000_000 + fraction * (1_000_000_000 / per_second);
-                // Default: farther away than dates go.
-                let date = i32::try_from(days).map_or_else(|_| format!("day {days}"), format_date);
-                format!("{date} {}", interval::time(nanos))
-            };
-            values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
+            timestamp_texts::texts(values.as_primitive::<Int64Type>(), per_day(*unit) / 86_400)
         }
         DataType::Time32(_) | DataType::Time64(_) => {
             let times = cast(array, &DataType::Time64(TimeUnit::Nanosecond))?;

@@ -111,6 +111,7 @@ mod sums;
 mod syntax;
 pub mod system;
 mod table;
+mod timestamp_texts;
 mod timestamps;
 mod top;
 mod truncated;
