@@ -132,13 +132,21 @@ async fn a_node_that_cannot_read_a_table_answers_nothing_of_it() {
             damage(&path);
         }
     }
-    // Places follow from random ids: a node may have none of six fragments.
-    let cluster = nodes.client(0).cluster().await.unwrap();
-    let holds = |i: &usize| {
-        let node = cluster.nodes.iter().find(|node| node.name == nodes.name(*i)).unwrap();
-        node.tables.iter().any(|table| table.fragments > 0)
-    };
-    let restarted = [2, 1].into_iter().find(holds).expect("fragments at another node");
+    // Places follow from random ids: a node may have none of six fragments. What others hold is known a moment later.
+    let mut found = None;
+    for _ in 0..100 {
+        let cluster = nodes.client(0).cluster().await.unwrap();
+        let holds = |i: &usize| {
+            let node = cluster.nodes.iter().find(|node| node.name == nodes.name(*i)).unwrap();
+            node.tables.iter().any(|table| table.fragments > 0)
+        };
+        found = [2, 1].into_iter().find(holds);
+        if found.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let restarted = found.expect("fragments at another node");
     nodes.stop(restarted).await;
     nodes.restart(restarted).await;
     for i in 0..3 {
