@@ -8,7 +8,7 @@ use super::{
     group_output::{eval, keys_of, passing},
     group_vectors::GroupVectors,
     groups::Groups,
-    output::{compare_values, keep_top, sort_page},
+    output::{compare_by, keep_top, sort_page},
     vector::{Data, Vector},
 };
 use crate::{
@@ -165,10 +165,7 @@ impl<'a, 'q> Top<'a, 'q> {
 
     /// Groups that the order leaves equal come by their keys, so that an answer is always the same.
     fn compare(&self, a: (usize, &[Value]), b: (usize, &[Value])) -> Ordering {
-        let by_order = self.plan.order.iter().zip(a.1.iter().zip(b.1));
-        by_order
-            .fold(Ordering::Equal, |order, (key, (a, b))| order.then_with(|| compare_values(key, a, b)))
-            .then_with(|| self.groups.compare_keys(a.0, b.0))
+        compare_by(&self.plan.order, a.1, b.1).then_with(|| self.groups.compare_keys(a.0, b.0))
     }
 
     fn page(mut self) -> Vec<u32> {

@@ -234,6 +234,14 @@ pub(super) fn compare_values(key: &SortKey, a: &Value, b: &Value) -> Ordering {
     }
 }
 
+/// The order of two items by their values of what a plan's order is by.
+pub(super) fn compare_by(order: &[SortKey], a: &[Value], b: &[Value]) -> Ordering {
+    order
+        .iter()
+        .zip(a.iter().zip(b))
+        .fold(Ordering::Equal, |so_far, (key, (a, b))| so_far.then_with(|| compare_values(key, a, b)))
+}
+
 /// Sorts what the answer shows: the items from `offset` on, `limit` of them.
 pub(super) fn sort_page<T>(items: &mut Vec<T>, plan: &Plan, compare: impl Fn(&T, &T) -> Ordering) {
     let top = plan.top_items();

@@ -14,7 +14,7 @@ use arrow_array::{
 use super::{
     super::{
         Control, Held,
-        output::{self, compare_values, keep_top, sort_page},
+        output::{self, compare_by, keep_top, sort_page},
     },
     corrupt,
 };
@@ -119,9 +119,7 @@ impl<'p> Sorted<'p> {
 
 /// The order of two rows: rows that the plan's order leaves equal come by their addresses.
 fn compare(plan: &Plan, a: &Row, b: &Row) -> Ordering {
-    let by_order =
-        plan.order.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| compare_values(key, a, b));
-    by_order.fold(Ordering::Equal, Ordering::then).then(a.address.cmp(&b.address))
+    compare_by(&plan.order, &a.keys, &b.keys).then(a.address.cmp(&b.address))
 }
 
 /// The value of a row of an array that has the logical type's own Arrow type.
