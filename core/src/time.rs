@@ -95,9 +95,38 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
 
 /// Days since 1970-01-01 as `2013-07-04`; a year before 0 with its sign, one beyond 9999 with all its digits.
 pub fn format_date(days: i32) -> String {
+    let mut text = String::with_capacity(10);
+    push_date(&mut text, days);
+    text
+}
+
+/// Appends the same to a text.
+pub fn push_date(text: &mut String, days: i32) {
     let (year, month, day) = civil_from_days(i64::from(days));
-    let sign = if year < 0 { "-" } else { "" };
-    format!("{sign}{:04}-{month:02}-{day:02}", year.abs())
+    if year < 0 {
+        text.push('-');
+    }
+    let year = year.unsigned_abs();
+    if year >= 10_000 {
+        text.push_str(&(year / 10_000).to_string());
+    }
+    push_pair(text, year / 100 % 100);
+    push_pair(text, year % 100);
+    text.push('-');
+    push_pair(text, month.unsigned_abs());
+    text.push('-');
+    push_pair(text, day.unsigned_abs());
+}
+
+/// Appends a number below 100 as two digits.
+pub fn push_pair(text: &mut String, number: u64) {
+    push_digit(text, number / 10);
+    push_digit(text, number % 10);
+}
+
+/// Appends a number below 10.
+pub fn push_digit(text: &mut String, digit: u64) {
+    text.push(char::from(b'0' + digit.to_le_bytes()[0]));
 }
 
 /// Microseconds since 1970-01-01T00:00:00Z as `2013-07-04T10:00:00Z`.

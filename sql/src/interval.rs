@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use arrow_array::types::IntervalMonthDayNano;
+use basalt_core::time::{push_digit, push_pair};
 
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
@@ -242,15 +243,35 @@ pub(crate) fn text(interval: IntervalMonthDayNano) -> String {
 
 /// A time as text, without zeros at its end.
 pub(crate) fn time(nanoseconds: i64) -> String {
-    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let mut text = String::new();
+    push_time(&mut text, nanoseconds);
+    text
+}
+
+/// Appends the same to a text.
+pub(crate) fn push_time(text: &mut String, nanoseconds: i64) {
+    if nanoseconds < 0 {
+        text.push('-');
+    }
     let nanos = nanoseconds.unsigned_abs();
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-    let mut text = format!("{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let hours = seconds / 3600;
+    if hours >= 100 {
+        text.push_str(&(hours / 100).to_string());
+    }
+    push_pair(text, hours % 100);
+    text.push(':');
+    push_pair(text, seconds / 60 % 60);
+    text.push(':');
+    push_pair(text, seconds % 60);
     if fraction > 0 {
-        let _ = write!(text, ".{fraction:09}");
+        text.push('.');
+        for pair in [10_000_000, 100_000, 1000, 10] {
+            push_pair(text, fraction / pair % 100);
+        }
+        push_digit(text, fraction % 10);
         text.truncate(text.trim_end_matches('0').len());
     }
-    text
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Timestamps as texts. Each is written into one text, which keeps its date while the day stays the same: three texts for each
 //! row took most of the time of such a cast.
 
-use std::fmt::Write as _;
-
 use arrow_array::{Int64Array, StringArray, builder::StringBuilder};
+use basalt_core::time::push_date;
 
-use crate::calendar::civil;
+use crate::interval::push_time;
 
 const DAY_SECONDS: i64 = 86_400;
 const NANOS: i64 = 1_000_000_000;
@@ -29,82 +28,43 @@ pub(crate) fn texts(values: &Int64Array, per_second: i64) -> StringArray {
             Some((known, end)) if known == day => text.truncate(end),
             _ => {
                 text.clear();
-                push_date(&mut text, day);
+                match i32::try_from(day) {
+                    Ok(day) => push_date(&mut text, day),
+                    // It is farther away than dates go.
+                    Err(_) => text.push_str(&format!("day {day}")),
+                }
                 text.push(' ');
                 dated = Some((day, text.len()));
             }
         }
-        push_time(&mut text, second, fraction * (NANOS / per_second));
+        push_time(&mut text, second * NANOS + fraction * (NANOS / per_second));
         texts.append_value(&text);
     }
     texts.finish()
 }
 
-/// As `2013-07-04`; a year before 0 with its sign, one beyond 9999 with all its digits.
-fn push_date(text: &mut String, day: i64) {
-    if i32::try_from(day).is_err() {
-        // It is farther away than dates go.
-        let _ = write!(text, "day {day}");
-        return;
-    }
-    let (year, month, of_month) = civil(day);
-    if year < 0 {
-        text.push('-');
-    }
-    let year = year.abs();
-    if year > 9999 {
-        let _ = write!(text, "{year}");
-    } else {
-        push_pair(text, year / 100);
-        push_pair(text, year % 100);
-    }
-    text.push('-');
-    push_pair(text, month);
-    text.push('-');
-    push_pair(text, of_month);
-}
-
-/// As `10:00:00.5`, without zeros at its end.
-fn push_time(text: &mut String, second: i64, nanos: i64) {
-    push_pair(text, second / 3600);
-    text.push(':');
-    push_pair(text, second / 60 % 60);
-    text.push(':');
-    push_pair(text, second % 60);
-    if nanos > 0 {
-        text.push('.');
-        for pair in [10_000_000, 100_000, 1000, 10] {
-            push_pair(text, nanos / pair % 100);
-        }
-        push_digit(text, nanos % 10);
-        text.truncate(text.trim_end_matches('0').len());
-    }
-}
-
-/// A number of two digits.
-fn push_pair(text: &mut String, number: i64) {
-    push_digit(text, number / 10);
-    push_digit(text, number % 10);
-}
-
-fn push_digit(text: &mut String, digit: i64) {
-    text.push(char::from(b'0' + digit.to_le_bytes()[0]));
-}
-
 #[cfg(test)]
 mod tests {
-    use basalt_core::time::format_date;
-
     use super::*;
-    use crate::interval;
+    use crate::calendar::civil;
 
-    /// The text of one, by the texts of its parts.
+    fn date(days: i32) -> String {
+        let (year, month, day) = civil(i64::from(days));
+        let sign = if year < 0 { "-" } else { "" };
+        format!("{sign}{:04}-{month:02}-{day:02}", year.abs())
+    }
+
+    /// The text of one, formatted by its parts.
     fn joined(value: i64, per_second: i64) -> String {
         let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        let nanos = second * 1_000_000_000 + fraction * (1_000_000_000 / per_second);
-        let date = i32::try_from(days).map_or_else(|_| format!("day {days}"), format_date);
-        format!("{date} {}", interval::time(nanos))
+        let nanos = fraction * (1_000_000_000 / per_second);
+        let date = i32::try_from(days).map_or_else(|_| format!("day {days}"), date);
+        let mut text = format!("{date} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+        if nanos > 0 {
+            text.push_str(format!(".{nanos:09}").trim_end_matches('0'));
+        }
+        text
     }
 
     fn check(values: &[Option<i64>], per_second: i64) {
