@@ -12,6 +12,7 @@ use basalt_core::table::Table;
 use basalt_proto::v1::{self as pb, filter};
 
 use crate::{
+    access::Caller,
     limits,
     moment::Moment,
     sets::{Scope, Sets},
@@ -194,9 +195,13 @@ pub(crate) async fn pin_set(state: &State, scope: &Scope) -> Result<Option<Arc<V
     Sets::pin(&state.tables, scope).await
 }
 
-/// Makes everything as new as what was acknowledged. The answer is the tables that are not served, by name, each with why: one
-/// whose log is gone or damaged keeps no other from being listed.
-pub(crate) async fn all(state: &State) -> Result<BTreeMap<String, String>> {
+/// Makes everything as new as what was acknowledged. The answer is the tables that whoever asks may see, and those among them that
+/// are not served, by name, each with why: one whose log is gone or damaged keeps no other from being listed. Nobody has asked for
+/// what is hidden: that is no refusal for the audit log.
+pub(crate) async fn listed(
+    state: &State,
+    caller: &Caller,
+) -> Result<(Vec<Arc<Table>>, BTreeMap<String, String>)> {
     let needed = needed(state);
     catalog_since(state, needed).await?;
     state.tables.opened().await;
@@ -214,7 +219,10 @@ pub(crate) async fn all(state: &State) -> Result<BTreeMap<String, String>> {
     }
     let noted = state.catalog.unreadable().into_iter();
     unserved.extend(noted.map(|(name, _, why)| (name, why.message().to_owned())));
-    Ok(unserved)
+    unserved.retain(|name, _| caller.may_see(name));
+    let mut tables = state.catalog.list();
+    tables.retain(|table| !unserved.contains_key(table.name()) && caller.may_see(table.name()));
+    Ok((tables, unserved))
 }
 
 /// Whether an error says something of its table alone: a store that does not answer says nothing of any.

@@ -86,11 +86,7 @@ impl Flight {
         // Tables are all of one type, whichever others are asked for.
         let types = std::mem::take(&mut command.table_types);
         if !columns_alone && (types.is_empty() || types.iter().any(|wanted| wanted == TABLE)) {
-            let unserved = fresh::all(&self.state).await?;
-            tables = self.state.catalog.list();
-            // Nobody has asked for what is hidden: that is no refusal for the audit log.
-            tables
-                .retain(|table| !unserved.contains_key(table.name()) && call.caller().may_see(table.name()));
+            (tables, _) = fresh::listed(&self.state, call.caller()).await?;
         }
         let mut held = self.state.memory.reserve(Consumer::Answers);
         if command.include_schema {

@@ -133,9 +133,7 @@ async fn list(state: &Arc<State>, call: &mut Call, parts: &Parts) -> Result<Stri
         Some(Ok(size @ 1..)) => size.min(most),
         Some(_) => return Err(wrong("the limit is no number of tables").at("limit")),
     };
-    let unserved = fresh::all(state).await?;
-    let mut tables = state.catalog.list();
-    tables.retain(|table| !unserved.contains_key(table.name()) && call.caller().may_see(table.name()));
+    let (tables, _) = fresh::listed(state, call.caller()).await?;
     let after = options.get("after").unwrap_or_default();
     let mut rest = tables.iter().skip_while(|table| table.name() <= after);
     let page: Vec<Known> = rest.by_ref().take(size).map(|table| known(state, table)).collect();

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use basalt_core::limits::{
-    MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
+use basalt_core::{
+    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
+    table::Table,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
 use basalt_storage::Damage;
@@ -11,7 +12,7 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    access::{Action, Caller, Object},
+    access::{Action, Object},
     call::Call,
     convert,
     coordinator::{self, fresh},
@@ -89,8 +90,8 @@ impl CatalogService for Catalog {
         request: Request<pb::ListTablesRequest>,
     ) -> Result<Response<pb::ListTablesResponse>, Status> {
         let (call, request) = Call::begin(request)?;
-        let unserved = fresh::all(&self.0).await;
-        let page = unserved.map(|unserved| self.list(&request, call.caller(), unserved));
+        let listed = fresh::listed(&self.0, call.caller()).await;
+        let page = listed.map(|(tables, unserved)| self.page(&request, &tables, unserved));
         call.reply(page)
     }
 
@@ -251,22 +252,19 @@ impl Catalog {
         })
     }
 
-    /// What a caller may see, with those that are not served, and why. A page ends early before its message is too large; the
+    /// A page of tables, the last one with those that are not served, and why. It ends early before its message is too large; the
     /// token is the last name.
-    fn list(
+    fn page(
         &self,
         request: &pb::ListTablesRequest,
-        caller: &Caller,
-        mut unserved: BTreeMap<String, String>,
+        tables: &[Arc<Table>],
+        unserved: BTreeMap<String, String>,
     ) -> pb::ListTablesResponse {
         let (default, most) = limits::PAGE_TABLES;
         let size = match request.page_size as usize {
             0 => default,
             size => size.min(most),
         };
-        let mut tables = self.0.catalog.list();
-        unserved.retain(|name, _| caller.may_see(name));
-        tables.retain(|table| !unserved.contains_key(table.name()) && caller.may_see(table.name()));
         let rest = tables.iter().skip_while(|t| t.name() <= request.page_token.as_str());
         let mut rest = rest.take(tables.len()).peekable();
         let (mut page, mut bytes) = (pb::ListTablesResponse::default(), 0);

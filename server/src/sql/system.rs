@@ -1,6 +1,6 @@
 //! The schema `system`: the server as its own statements see it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use basalt_core::{fragment::Fragment, schema::Field, table::Table};
 use basalt_proto::v1::{self as pb, NodeState, QueryState};
@@ -36,7 +36,7 @@ impl Tables {
                 Ok(queries.into_iter().map(query).chain(unanswered).collect())
             }
             ServerTable::Tables => {
-                let (seen, unserved) = self.listed().await?;
+                let (seen, unserved) = fresh::listed(state, caller).await?;
                 let unserved = unserved
                     .into_iter()
                     .map(|(name, why)| vec![("name", Value::Text(name)), ("problem", Value::Text(why))]);
@@ -100,16 +100,7 @@ impl Tables {
 
     /// The tables that whoever asks may see, as new as what was acknowledged.
     async fn seen(&self) -> Result<Vec<Arc<Table>>> {
-        Ok(self.listed().await?.0)
-    }
-
-    /// The same, and those among them that are not served, with why.
-    async fn listed(&self) -> Result<(Vec<Arc<Table>>, BTreeMap<String, String>)> {
-        let caller = &self.asker.caller;
-        let (mut unserved, mut tables) = (fresh::all(&self.state).await?, self.state.catalog.list());
-        unserved.retain(|name, _| caller.may_see(name));
-        tables.retain(|table| !unserved.contains_key(table.name()) && caller.may_see(table.name()));
-        Ok((tables, unserved))
+        Ok(fresh::listed(&self.state, &self.asker.caller).await?.0)
     }
 
     fn table_row(&self, table: &Table) -> ServerRow {

@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
-use basalt_client::{Client, ClientOptions, ErrorReason, RetryPolicy, col};
+use basalt_client::{Client, ClientOptions, Credentials, ErrorReason, RetryPolicy, col};
 use basalt_proto::v1::TypeKind;
+use basalt_server::{Allowance, Config, Issued, Role};
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -110,6 +111,50 @@ async fn a_damaged_table_keeps_no_other_from_being_served() {
     assert!(server.client.list_all_tables().await.unwrap().1.is_empty());
     server.numbers("t", 0..3).await;
     assert_eq!((server.rows("t").await, sum_of_good(&server.client).await), (3, 10));
+}
+
+/// Nor is it told to who may not see it that there is such a table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_table_is_hidden_like_any_other() {
+    let store = TempDir::new().unwrap();
+    let mut server = at(&store).await;
+    server.numbers("good", 0..10).await;
+    server.numbers("secret", 0..10).await;
+    server.signal();
+    server.ended().await;
+    damage(&data_file(store.path(), "secret"));
+    let keys = store.path().join("keys.toml");
+    let issue = |name: &str, role, tables: &str| {
+        let issued = Issued::new(name, role, &[tables.to_owned()], Allowance::default()).unwrap();
+        issued.add_to(&keys).unwrap();
+        Credentials::new().key(&issued.secret).unwrap()
+    };
+    let (admin, reader) = (issue("admin", Role::Admin, "*"), issue("reader", Role::Reader, "good*"));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let url = store.path().to_str().unwrap().to_owned();
+    let config = Config { threads: 2, store: url, keys: Some(keys.clone()), ..Config::default() };
+    let task = tokio::spawn(basalt_server::run(listener, config, std::future::pending()));
+    let by = async |key: &Credentials| {
+        let once = ClientOptions::new().retry(RetryPolicy::never());
+        let client = Client::connect_as(&address, once, key).await.unwrap();
+        loop {
+            match client.list_all_tables().await {
+                Ok((tables, damaged)) => {
+                    let names = |all: Vec<String>| all.join(" ");
+                    break (
+                        names(tables.into_iter().map(|table| table.name).collect()),
+                        names(damaged.into_iter().map(|table| table.name).collect()),
+                    );
+                }
+                Err(error) => assert_eq!(error.reason(), ErrorReason::Starting, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert_eq!(by(&admin).await, ("good".to_owned(), "secret".to_owned()));
+    assert_eq!(by(&reader).await, ("good".to_owned(), String::new()));
+    task.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
