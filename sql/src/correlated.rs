@@ -4,6 +4,7 @@
 
 mod apart;
 mod around;
+mod asof;
 mod dependent;
 mod keys;
 

@@ -15,7 +15,7 @@ use datafusion::{
     },
 };
 
-use super::{Dependent, Domain, Names, keys, outer_columns, refused};
+use super::{Dependent, Domain, Names, asof::Asof, keys, outer_columns, refused};
 
 /// Whether a plan reads columns of a domain.
 fn reads(plan: &LogicalPlan, domain: &Domain) -> bool {
@@ -31,7 +31,7 @@ fn has_outer(expr: &Expr, domain: &Domain) -> bool {
 }
 
 /// An expression that reads the columns of a domain where they are now.
-fn moved(expr: Expr, outer: &[Column], keys: &[Column]) -> Result<Expr> {
+pub(super) fn moved(expr: Expr, outer: &[Column], keys: &[Column]) -> Result<Expr> {
     let here = |expr: Expr| match &expr {
         Expr::OuterReferenceColumn(_, column) => match outer.iter().position(|outer| outer == column) {
             Some(at) => Ok(Transformed::yes(Expr::Column(keys[at].clone()))),
@@ -108,7 +108,7 @@ fn columns(keys: &[Column]) -> Vec<Expr> {
 
 impl Names<'_> {
     /// The values of a domain under names of their own.
-    fn values(&mut self, domain: &Domain) -> Result<Dependent> {
+    pub(super) fn values(&mut self, domain: &Domain) -> Result<Dependent> {
         let name = self.fresh();
         let keys: Vec<Column> = (0..domain.outer.len())
             .map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}")))
@@ -215,6 +215,11 @@ impl Names<'_> {
             }
             input => (Vec::new(), input.clone()),
         };
+        if (skip, fetch) == (0, Some(1))
+            && let Some(asof) = Asof::of(&order, &input, domain)?
+        {
+            return self.nearest(asof, domain);
+        }
         let own = input.schema().columns();
         let Dependent { plan, keys } = self.dependent(input, domain)?;
         let order = order

@@ -39,7 +39,7 @@ pub(super) fn pairs(
 }
 
 /// One zero.
-fn value(expr: Expr, data_type: &DataType) -> Result<Expr> {
+pub(super) fn value(expr: Expr, data_type: &DataType) -> Result<Expr> {
     Ok(match data_type {
         DataType::Float64 => expr + lit(0.0_f64),
         DataType::Float32 => expr + lit(0.0_f32),

@@ -1,0 +1,349 @@
+//! The one row of a plan that is nearest to each value of a domain, as ASOF JOIN asks for it. A join of the values with all
+//! rows that their condition leaves has as many rows as both sides multiplied. Here the rows and the values are sorted
+//! together, once, and each value takes the last row before it.
+
+use std::sync::Arc;
+
+use datafusion::{
+    arrow::datatypes::DataType,
+    common::{
+        Column, ExprSchema as _, JoinType, Result, ScalarValue,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion},
+    },
+    functions::core::expr_fn::{get_field, named_struct},
+    logical_expr::{
+        Expr, ExprFunctionExt as _, ExprSchemable as _, Filter, LogicalPlan, LogicalPlanBuilder, Operator,
+        Projection, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, expr::WindowFunction,
+        lit, type_coercion::binary::comparison_coercion, utils::split_conjunction,
+    },
+};
+
+use super::{Dependent, Domain, Names, dependent, has_subquery, joined, keys, outer_columns};
+use crate::first_last;
+
+/// What a row's expression and one of a value are compared as.
+struct Pair {
+    of_row: Expr,
+    of_value: Expr,
+    data_type: DataType,
+}
+
+impl Pair {
+    fn row(&self) -> Result<Expr> {
+        self.side(self.of_row.clone())
+    }
+
+    fn value(&self, of: &Moved<'_>) -> Result<Expr> {
+        self.side(of.moved(self.of_value.clone())?)
+    }
+
+    fn side(&self, expr: Expr) -> Result<Expr> {
+        keys::value(cast(expr, self.data_type.clone()), &self.data_type)
+    }
+}
+
+/// Where the columns of a domain are.
+struct Moved<'a> {
+    outer: &'a [Column],
+    keys: &'a [Column],
+}
+
+impl Moved<'_> {
+    fn moved(&self, expr: Expr) -> Result<Expr> {
+        dependent::moved(expr, self.outer, self.keys)
+    }
+}
+
+/// The first of the rows that a condition leaves of a plan, in an order that begins with what the condition's one inequality
+/// compares.
+pub(super) struct Asof {
+    rows: LogicalPlan,
+    /// What is selected of the row, and under which names.
+    selected: Vec<(Expr, Column)>,
+    equal: Vec<Pair>,
+    nearest: Pair,
+    /// Whether the row is before its value, and whether it may be as far as that.
+    is_before: bool,
+    may_be_equal: bool,
+    /// In which order those are that are equally near.
+    then: Vec<SortExpr>,
+    of_rows: Vec<Expr>,
+    of_values: Vec<Expr>,
+}
+
+impl Asof {
+    /// `None`: it is no such plan.
+    pub(super) fn of(order: &[SortExpr], input: &LogicalPlan, domain: &Domain) -> Result<Option<Self>> {
+        let own = input.schema().columns();
+        let (exprs, filter) = match input {
+            LogicalPlan::Projection(Projection { expr, input, .. }) => match input.as_ref() {
+                LogicalPlan::Filter(filter) => (expr.clone(), filter),
+                _ => return Ok(None),
+            },
+            LogicalPlan::Filter(filter) => (own.iter().cloned().map(Expr::Column).collect(), filter),
+            _ => return Ok(None),
+        };
+        let Filter { predicate, input: rows, .. } = filter;
+        let is_own = |expr: &Expr| reads(expr, domain) == Reads::Rows && !has_subquery(expr);
+        if !outer_columns(rows).is_empty() || !exprs.iter().all(is_own) {
+            return Ok(None);
+        }
+        let selected: Vec<_> = exprs.into_iter().map(Expr::unalias).zip(own).collect();
+        let mut keys = Vec::with_capacity(order.len());
+        for key in order {
+            let below = |expr: Expr| match &expr {
+                Expr::Column(column) => Ok(match selected.iter().find(|(_, own)| own == column) {
+                    Some((below, _)) => Transformed::yes(below.clone()),
+                    None => Transformed::no(expr),
+                }),
+                _ => Ok(Transformed::no(expr)),
+            };
+            let key = SortExpr { expr: key.expr.clone().transform_up(below).data()?, ..key.clone() };
+            if !is_own(&key.expr) {
+                return Ok(None);
+            }
+            keys.push(key);
+        }
+        let mut keys = keys.into_iter();
+        let Some(first) = keys.next() else { return Ok(None) };
+        let (mut equal, mut nearest) = (Vec::new(), None);
+        let (mut of_rows, mut of_values) = (Vec::new(), Vec::new());
+        for condition in split_conjunction(predicate) {
+            if has_subquery(condition) {
+                return Ok(None);
+            }
+            match reads(condition, domain) {
+                Reads::Rows => of_rows.push(condition.clone()),
+                Reads::Values => of_values.push(condition.clone()),
+                Reads::Both => {
+                    let Expr::BinaryExpr(both) = condition else { return Ok(None) };
+                    let (left, right) = (both.left.as_ref().clone(), both.right.as_ref().clone());
+                    let sides = (reads(&left, domain), reads(&right, domain));
+                    let (of_row, op, of_value) = match (sides, both.op.swap()) {
+                        ((Reads::Rows, Reads::Values), _) => (left, both.op, right),
+                        ((Reads::Values, Reads::Rows), Some(swapped)) => (right, swapped, left),
+                        _ => return Ok(None),
+                    };
+                    let types = (of_row.get_type(rows.schema())?, of_value.get_type(rows.schema())?);
+                    let Some(data_type) = compared_as(&types.0, &types.1) else { return Ok(None) };
+                    let pair = Pair { of_row, of_value, data_type };
+                    match op {
+                        Operator::Eq => equal.push(pair),
+                        Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => {
+                            if nearest.replace((pair, op)).is_some() {
+                                return Ok(None);
+                            }
+                        }
+                        _ => return Ok(None),
+                    }
+                }
+                Reads::Others => return Ok(None),
+            }
+        }
+        let Some((nearest, op)) = nearest else { return Ok(None) };
+        let is_before = matches!(op, Operator::Lt | Operator::LtEq);
+        if first.expr != nearest.of_row || first.asc == is_before {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            rows: rows.as_ref().clone(),
+            selected,
+            equal,
+            nearest,
+            is_before,
+            may_be_equal: matches!(op, Operator::LtEq | Operator::GtEq),
+            then: keys.collect(),
+            of_rows,
+            of_values,
+        }))
+    }
+}
+
+impl Names<'_> {
+    /// The row that is nearest to each value of a domain that has one.
+    pub(super) fn nearest(&mut self, asof: Asof, domain: &Domain) -> Result<Dependent> {
+        let known = |condition: Expr, compared: Expr| condition.and(compared.is_not_null());
+        let compared = || asof.equal.iter().chain([&asof.nearest]);
+
+        let mut rows = asof.rows.clone();
+        let mut of_rows = lit(true);
+        for condition in &asof.of_rows {
+            of_rows = of_rows.and(condition.clone());
+        }
+        for pair in compared() {
+            of_rows = known(of_rows, pair.of_row.clone());
+        }
+        rows = LogicalPlanBuilder::from(rows).filter(of_rows)?.build()?;
+        if !asof.equal.is_empty() {
+            // Rows that are equal to no value need not be sorted.
+            let Dependent { plan, keys } = self.values(domain)?;
+            let of = Moved { outer: &domain.outer, keys: &keys };
+            let on = asof.equal.iter().map(|pair| Ok((pair.row()?, pair.value(&of)?)));
+            rows = joined(rows, plan, on.collect::<Result<Vec<_>>>()?, None, JoinType::LeftSemi)?;
+        }
+
+        let Dependent { plan: values, keys } = self.values(domain)?;
+        let of = Moved { outer: &domain.outer, keys: &keys };
+        let mut of_values = lit(true);
+        for condition in &asof.of_values {
+            of_values = of_values.and(of.moved(condition.clone())?);
+        }
+        for pair in compared() {
+            of_values = known(of_values, of.moved(pair.of_value.clone())?);
+        }
+        let values = LogicalPlanBuilder::from(values).filter(of_values)?.build()?;
+
+        // Both in columns of one kind. A row comes before the value that it may be equal to.
+        let (row_is, value_is) = if asof.may_be_equal { (0_i64, 1_i64) } else { (1, 0) };
+        let mut both = Both::default();
+        for pair in compared() {
+            both.put("compared", pair.row()?, pair.value(&of)?);
+        }
+        both.put("side", lit(row_is), lit(value_is));
+        for key in &asof.then {
+            both.put("then", key.expr.clone(), null(&key.expr.get_type(rows.schema())?)?);
+        }
+        both.put("there", lit(true), null(&DataType::Boolean)?);
+        let mut nullable = Vec::with_capacity(asof.selected.len());
+        for (expr, _) in &asof.selected {
+            nullable.push(expr.nullable(rows.schema())?);
+            // A NULL of the nearest row is its value; that of a value is none.
+            let of_row = match nullable.last() {
+                Some(true) => named_struct(vec![lit(VALUE), expr.clone()]),
+                _ => expr.clone(),
+            };
+            let none = null(&of_row.get_type(rows.schema())?)?;
+            both.put("of_row", of_row, none);
+        }
+        for key in &keys {
+            let data_type = values.schema().field_from_column(key)?.data_type();
+            both.put("of_value", null(data_type)?, Expr::Column(key.clone()));
+        }
+        let rows = LogicalPlanBuilder::from(rows).project(both.of_rows)?.build()?;
+        let all = LogicalPlanBuilder::from(values).project(both.of_values)?.build()?;
+        let all = LogicalPlanBuilder::from(rows).union(all)?.build()?;
+        let column = |name: &str| Expr::Column(Column::from_name(name));
+
+        let mut alike: Vec<_> = (0..=asof.equal.len()).map(|at| column(&named("compared", at))).collect();
+        let Some(nearest) = alike.pop() else { return Err(super::refused("of no inequality")) };
+        let mut order = vec![nearest.sort(asof.is_before, false), column("side0").sort(true, false)];
+        // The last of those that are equally near is the first in their order.
+        order.extend(
+            asof.then
+                .iter()
+                .enumerate()
+                .map(|(at, key)| column(&named("then", at)).sort(!key.asc, !key.nulls_first)),
+        );
+        let name = self.fresh();
+        let last = |of: String| -> Result<Expr> {
+            let Some(function) = first_last::valid("last_value") else {
+                return Err(super::refused("without last_value"));
+            };
+            let unbounded = WindowFrameBound::Preceding(ScalarValue::UInt64(None));
+            let frame =
+                WindowFrame::new_bounds(WindowFrameUnits::Rows, unbounded, WindowFrameBound::CurrentRow);
+            let last = Expr::from(WindowFunction::new(Arc::new(function), vec![column(&of)]));
+            let last = last.order_by(order.clone()).window_frame(frame);
+            let last = if alike.is_empty() { last } else { last.partition_by(alike.clone()) };
+            Ok(last.build()?.alias_qualified(Some(name.clone()), format!("last_{of}")))
+        };
+        let mut functions = vec![last("there0".to_owned())?];
+        for at in 0..asof.selected.len() {
+            functions.push(last(named("of_row", at))?);
+        }
+        let taken = |of: String| Expr::Column(Column::new(Some(name.clone()), format!("last_{of}")));
+        let is_value = column("side0").eq(lit(value_is)).and(taken("there0".to_owned()).is_not_null());
+        let mut selected = Vec::with_capacity(asof.selected.len() + keys.len());
+        for (at, ((_, own), nullable)) in asof.selected.iter().zip(nullable).enumerate() {
+            let value = taken(named("of_row", at));
+            let value = if nullable { get_field(value, VALUE) } else { value };
+            selected.push(value.alias_qualified(own.relation.clone(), &own.name));
+        }
+        let name = self.fresh();
+        let keys: Vec<Column> =
+            (0..keys.len()).map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}"))).collect();
+        for (at, key) in keys.iter().enumerate() {
+            selected.push(column(&named("of_value", at)).alias_qualified(key.relation.clone(), &key.name));
+        }
+        let plan =
+            LogicalPlanBuilder::from(all).window(functions)?.filter(is_value)?.project(selected)?.build()?;
+        Ok(Dependent { plan, keys })
+    }
+}
+
+const VALUE: &str = "value";
+
+fn named(kind: &str, at: usize) -> String {
+    format!("{kind}{at}")
+}
+
+fn null(data_type: &DataType) -> Result<Expr> {
+    Ok(lit(ScalarValue::try_from(data_type)?))
+}
+
+/// Columns of a row and of a value under the same names.
+#[derive(Default)]
+struct Both {
+    of_rows: Vec<Expr>,
+    of_values: Vec<Expr>,
+    kinds: Vec<&'static str>,
+}
+
+impl Both {
+    /// The column is called by its kind, and by how many there are of it.
+    fn put(&mut self, kind: &'static str, of_row: Expr, of_value: Expr) {
+        let name = named(kind, self.kinds.iter().filter(|other| **other == kind).count());
+        self.of_rows.push(of_row.alias(&name));
+        self.of_values.push(of_value.alias(name));
+        self.kinds.push(kind);
+    }
+}
+
+/// What an expression reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// At most columns of the rows.
+    Rows,
+    /// Columns of the domain alone.
+    Values,
+    Both,
+    /// Columns of a query that is further out.
+    Others,
+}
+
+fn reads(expr: &Expr, domain: &Domain) -> Reads {
+    let (mut of_domain, mut of_others) = (false, false);
+    let walked = expr.apply(|expr| {
+        if let Expr::OuterReferenceColumn(_, column) = expr {
+            let is_one = domain.outer.contains(column);
+            of_domain |= is_one;
+            of_others |= !is_one;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    match (of_domain, expr.column_refs().is_empty()) {
+        _ if of_others || walked.is_err() => Reads::Others,
+        (false, _) => Reads::Rows,
+        (true, true) => Reads::Values,
+        (true, false) => Reads::Both,
+    }
+}
+
+/// As what values of two types are compared, where their order is that of sorting; `None`: it may be another one.
+fn compared_as(left: &DataType, right: &DataType) -> Option<DataType> {
+    let is_sorted = |data_type: &DataType| {
+        data_type.is_integer()
+            || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
+            || data_type.is_decimal()
+            || data_type.is_string()
+            || data_type.is_floating()
+            || *data_type == DataType::Boolean
+    };
+    if left == right {
+        return is_sorted(left).then(|| left.clone());
+    }
+    let both = comparison_coercion(left, right)?;
+    // What is written as another type is left to the planner, as are integers and decimals beside floats.
+    let is_near = is_sorted(left) && is_sorted(right) && left.is_string() == right.is_string();
+    (is_near && is_sorted(&both) && !both.is_floating()).then_some(both)
+}
