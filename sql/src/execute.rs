@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     plan::{catalog, context, physical},
     ran::told,
+    ranked::ranked,
     rules::unfused,
     scan::Scan,
     yielding::yielding,
@@ -76,7 +77,7 @@ pub(crate) async fn execute(
 }
 
 fn begun(session: &SessionState, plan: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
-    let plan = yielding(plan)?;
+    let plan = yielding(ranked(plan)?)?;
     let rows = execute_stream(Arc::clone(&plan), context(session))?;
     Ok(told(catalog(session), &plan, rows))
 }

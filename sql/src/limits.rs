@@ -133,6 +133,15 @@ pub const HELD_BYTES: usize = 4 << 20;
 /// For how long a join of all rows with all, or a merge of sorted rows, keeps other statements from a thread.
 pub const TURN: Duration = Duration::from_millis(5);
 
+/// Rows of each part that a filter of their numbers leaves, at most, where others are left out before they are sorted.
+pub const RANKED_ROWS: u64 = 64;
+/// Rows after which it is looked whether that is worth it.
+pub const RANKED_TRIED: usize = 1 << 16;
+/// It is where one row in so many is left out.
+pub const RANKED_PART: usize = 16;
+/// Bytes that are kept of the first rows of all parts.
+pub const RANKED_BYTES: usize = 64 << 20;
+
 /// What a table of hashes takes for an entry beside its key and its value.
 pub const MODE_ENTRY_BYTES: usize = 8;
 /// Sets of keys that GROUPING SETS, ROLLUP and CUBE of a query stand for, as in PostgreSQL: CUBE has 12 keys.

@@ -1,6 +1,9 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use arrow_array::StringArray;
 use basalt_core::{
@@ -27,6 +30,7 @@ use crate::{
     around::around,
     bits,
     bounded::{self, Bounded},
+    carried,
     catalog::{Catalog, Change, Table, Written},
     checked::{self, Within},
     command::Command,
@@ -171,7 +175,7 @@ impl Base {
         for function in gathered::moving::all() {
             of_tasks.register_udaf(Arc::new(function))?;
         }
-        for function in shifted::all().chain(first_last::all()) {
+        for function in shifted::all().chain(first_last::all()).chain([carried::function()]) {
             of_tasks.register_udwf(Arc::new(function))?;
         }
         let (functions, options) = (of_tasks.task_ctx(), distributed::task_options(&state));
@@ -501,7 +505,7 @@ async fn planned(
     let logical = logical(&session, statement).await?;
     verify(&logical)?;
     let (optimised, physical) = optimised(&session, &logical).await?;
-    let scans = scans(&physical);
+    let scans = scans(&physical, &mut HashSet::new());
     if scans > limits::SCANS {
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
@@ -564,9 +568,12 @@ async fn of_optimised(
     session.query_planner().create_physical_plan(optimised, session).await
 }
 
-/// The leaves that the engine runs.
-fn scans(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let below: usize = plan.children().into_iter().map(scans).sum();
+/// The leaves that the engine runs. What is made once counts once, wherever it is read.
+fn scans(plan: &Arc<dyn ExecutionPlan>, made: &mut HashSet<usize>) -> usize {
+    if spool::made(plan).is_some_and(|spool| !made.insert(spool)) {
+        return 0;
+    }
+    let below: usize = plan.children().into_iter().map(|child| scans(child, made)).sum();
     below + usize::from(plan.is::<Scan>())
 }
 

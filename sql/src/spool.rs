@@ -143,6 +143,16 @@ fn provider(plan: &LogicalPlan) -> Option<(&TableScan, &dyn TableProvider)> {
     Some((scan, source.table_provider.as_ref()))
 }
 
+/// Whether a plan reads rows that are made once.
+pub(crate) fn is_spool(plan: &LogicalPlan) -> bool {
+    provider(plan).is_some_and(|(_, provider)| provider.is::<Spool>())
+}
+
+/// What tells rows that are made once from others, where an operator reads such.
+pub(crate) fn made(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    plan.downcast_ref::<SpoolExec>().map(SpoolExec::made)
+}
+
 /// Whether a float that is read from a table is computed: those of a spool are its plan's, and those of a recursive query may be.
 pub(crate) fn is_computed(column: &Column, scan: &LogicalPlan) -> bool {
     let Some((_, provider)) = provider(scan) else { return false };

@@ -2,7 +2,7 @@
 //! rows that their condition leaves has as many rows as both sides multiplied. Here the rows and the values are sorted
 //! together, once, and each value takes the last row before it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::DataType,
@@ -10,16 +10,15 @@ use datafusion::{
         Column, ExprSchema as _, JoinType, Result, ScalarValue,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion},
     },
-    functions::core::expr_fn::{get_field, named_struct},
     logical_expr::{
         Expr, ExprFunctionExt as _, ExprSchemable as _, Filter, LogicalPlan, LogicalPlanBuilder, Operator,
-        Projection, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, expr::WindowFunction,
-        lit, type_coercion::binary::comparison_coercion, utils::split_conjunction,
+        Projection, SortExpr, cast, expr::WindowFunction, lit, type_coercion::binary::comparison_coercion,
+        utils::split_conjunction,
     },
 };
 
 use super::{Dependent, Domain, Names, dependent, has_subquery, joined, keys, outer_columns};
-use crate::first_last;
+use crate::{carried, spool};
 
 /// What a row's expression and one of a value are compared as.
 struct Pair {
@@ -58,8 +57,10 @@ impl Moved<'_> {
 /// compares.
 pub(super) struct Asof {
     rows: LogicalPlan,
-    /// What is selected of the row, and under which names.
+    /// What is selected of the row, and under which names: computed of the nearest ones alone, for it may fail.
     selected: Vec<(Expr, Column)>,
+    /// The columns that it reads.
+    read: Vec<Column>,
     equal: Vec<Pair>,
     nearest: Pair,
     /// Whether the row is before its value, and whether it may be as far as that.
@@ -72,7 +73,7 @@ pub(super) struct Asof {
 }
 
 impl Asof {
-    /// `None`: it is no such plan.
+    /// `None`: it is none.
     pub(super) fn of(order: &[SortExpr], input: &LogicalPlan, domain: &Domain) -> Result<Option<Self>> {
         let own = input.schema().columns();
         let (exprs, filter) = match input {
@@ -89,6 +90,8 @@ impl Asof {
             return Ok(None);
         }
         let selected: Vec<_> = exprs.into_iter().map(Expr::unalias).zip(own).collect();
+        let read = selected.iter().flat_map(|(expr, _)| expr.column_refs().into_iter().cloned());
+        let read: Vec<Column> = read.collect::<BTreeSet<_>>().into_iter().collect();
         let mut keys = Vec::with_capacity(order.len());
         for key in order {
             let below = |expr: Expr| match &expr {
@@ -148,6 +151,7 @@ impl Asof {
         Ok(Some(Self {
             rows: rows.as_ref().clone(),
             selected,
+            read,
             equal,
             nearest,
             is_before,
@@ -174,8 +178,9 @@ impl Names<'_> {
             of_rows = known(of_rows, pair.of_row.clone());
         }
         rows = LogicalPlanBuilder::from(rows).filter(of_rows)?.build()?;
-        if !asof.equal.is_empty() {
-            // Rows that are equal to no value need not be sorted.
+        if !asof.equal.is_empty() && is_one_table(&domain.values)? {
+            // Rows that are equal to no value need not be sorted. Where the values are those of joins, these would be planned once
+            // more for it, and a chain of them three times as often for each.
             let Dependent { plan, keys } = self.values(domain)?;
             let of = Moved { outer: &domain.outer, keys: &keys };
             let on = asof.equal.iter().map(|pair| Ok((pair.row()?, pair.value(&of)?)));
@@ -203,17 +208,10 @@ impl Names<'_> {
         for key in &asof.then {
             both.put("then", key.expr.clone(), null(&key.expr.get_type(rows.schema())?)?);
         }
-        both.put("there", lit(true), null(&DataType::Boolean)?);
-        let mut nullable = Vec::with_capacity(asof.selected.len());
-        for (expr, _) in &asof.selected {
-            nullable.push(expr.nullable(rows.schema())?);
-            // A NULL of the nearest row is its value; that of a value is none.
-            let of_row = match nullable.last() {
-                Some(true) => named_struct(vec![lit(VALUE), expr.clone()]),
-                _ => expr.clone(),
-            };
-            let none = null(&of_row.get_type(rows.schema())?)?;
-            both.put("of_row", of_row, none);
+        both.put("there", lit(true), lit(false));
+        for column in &asof.read {
+            let data_type = rows.schema().field_from_column(column)?.data_type();
+            both.put("of_row", Expr::Column(column.clone()), null(data_type)?);
         }
         for key in &keys {
             let data_type = values.schema().field_from_column(key)?.data_type();
@@ -236,42 +234,51 @@ impl Names<'_> {
         );
         let name = self.fresh();
         let last = |of: String| -> Result<Expr> {
-            let Some(function) = first_last::valid("last_value") else {
-                return Err(super::refused("without last_value"));
-            };
-            let unbounded = WindowFrameBound::Preceding(ScalarValue::UInt64(None));
-            let frame =
-                WindowFrame::new_bounds(WindowFrameUnits::Rows, unbounded, WindowFrameBound::CurrentRow);
-            let last = Expr::from(WindowFunction::new(Arc::new(function), vec![column(&of)]));
-            let last = last.order_by(order.clone()).window_frame(frame);
+            let args = vec![column(&of), column("there0")];
+            let last = Expr::from(WindowFunction::new(Arc::new(carried::function()), args));
+            let last = last.order_by(order.clone());
             let last = if alike.is_empty() { last } else { last.partition_by(alike.clone()) };
             Ok(last.build()?.alias_qualified(Some(name.clone()), format!("last_{of}")))
         };
         let mut functions = vec![last("there0".to_owned())?];
-        for at in 0..asof.selected.len() {
+        for at in 0..asof.read.len() {
             functions.push(last(named("of_row", at))?);
         }
         let taken = |of: String| Expr::Column(Column::new(Some(name.clone()), format!("last_{of}")));
-        let is_value = column("side0").eq(lit(value_is)).and(taken("there0".to_owned()).is_not_null());
-        let mut selected = Vec::with_capacity(asof.selected.len() + keys.len());
-        for (at, ((_, own), nullable)) in asof.selected.iter().zip(nullable).enumerate() {
-            let value = taken(named("of_row", at));
-            let value = if nullable { get_field(value, VALUE) } else { value };
-            selected.push(value.alias_qualified(own.relation.clone(), &own.name));
+        let is_value = column("side0").eq(lit(value_is)).and(taken("there0".to_owned()));
+        let mut found = Vec::with_capacity(asof.read.len() + keys.len());
+        for (at, own) in asof.read.iter().enumerate() {
+            found.push(taken(named("of_row", at)).alias_qualified(own.relation.clone(), &own.name));
         }
         let name = self.fresh();
         let keys: Vec<Column> =
             (0..keys.len()).map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}"))).collect();
         for (at, key) in keys.iter().enumerate() {
-            selected.push(column(&named("of_value", at)).alias_qualified(key.relation.clone(), &key.name));
+            found.push(column(&named("of_value", at)).alias_qualified(key.relation.clone(), &key.name));
         }
-        let plan =
-            LogicalPlanBuilder::from(all).window(functions)?.filter(is_value)?.project(selected)?.build()?;
+        let selected = asof.selected.into_iter();
+        let selected = selected.map(|(expr, own)| expr.alias_qualified(own.relation, own.name));
+        let selected = selected.chain(keys.iter().cloned().map(Expr::Column));
+        let plan = LogicalPlanBuilder::from(all)
+            .window(functions)?
+            .filter(is_value)?
+            .project(found)?
+            .project(selected.collect::<Vec<_>>())?
+            .build()?;
         Ok(Dependent { plan, keys })
     }
 }
 
-const VALUE: &str = "value";
+/// Whether a domain is of no more than one table, which is cheap to read again.
+fn is_one_table(values: &LogicalPlan) -> Result<bool> {
+    let (mut tables, mut of_spool) = (0, false);
+    values.apply_with_subqueries(|plan| {
+        tables += usize::from(matches!(plan, LogicalPlan::TableScan(_)));
+        of_spool |= spool::is_spool(plan);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tables <= 1 && !of_spool)
+}
 
 fn named(kind: &str, at: usize) -> String {
     format!("{kind}{at}")

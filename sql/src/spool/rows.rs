@@ -159,6 +159,11 @@ impl SpoolExec {
         ));
         Self { input, columns, schema, made, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
+
+    /// The same wherever its rows are read.
+    pub(super) fn made(&self) -> usize {
+        Arc::as_ptr(&self.made).addr()
+    }
 }
 
 impl DisplayAs for SpoolExec {
