@@ -12,8 +12,11 @@ use datafusion::{
     },
     logical_expr::{
         Expr, ExprFunctionExt as _, ExprSchemable as _, Filter, LogicalPlan, LogicalPlanBuilder, Operator,
-        Projection, SortExpr, cast, expr::WindowFunction, lit, type_coercion::binary::comparison_coercion,
-        utils::split_conjunction,
+        Projection, SortExpr, cast,
+        expr::WindowFunction,
+        lit,
+        type_coercion::binary::comparison_coercion,
+        utils::{conjunction, split_conjunction},
     },
 };
 
@@ -163,21 +166,77 @@ impl Asof {
     }
 }
 
+impl Asof {
+    /// What is compared: what is equal, and the last one of what is near.
+    fn compared(&self) -> impl Iterator<Item = &Pair> {
+        self.equal.iter().chain([&self.nearest])
+    }
+
+    /// Of rows and values that are equal in what must be.
+    fn order(&self) -> Vec<SortExpr> {
+        let nearest = column(named("compared", self.equal.len())).sort(self.is_before, false);
+        let mut order = vec![nearest, column(named("side", 0)).sort(true, false)];
+        // The last of those that are equally near is the first in their order.
+        order.extend(
+            self.then
+                .iter()
+                .enumerate()
+                .map(|(at, key)| column(named("then", at)).sort(!key.asc, !key.nulls_first)),
+        );
+        order
+    }
+
+    /// On which side a row is, and a value: a row comes before the value that it may be equal to.
+    fn sides(&self) -> (i64, i64) {
+        if self.may_be_equal { (0, 1) } else { (1, 0) }
+    }
+}
+
 impl Names<'_> {
     /// The row that is nearest to each value of a domain that has one.
     pub(super) fn nearest(&mut self, asof: Asof, domain: &Domain) -> Result<Dependent> {
-        let known = |condition: Expr, compared: Expr| condition.and(compared.is_not_null());
-        let compared = || asof.equal.iter().chain([&asof.nearest]);
+        let together = self.together(&asof, domain)?;
+        let order = asof.order();
+        let equal: Vec<_> = (0..asof.equal.len()).map(|at| column(named("compared", at))).collect();
+        let name = self.fresh();
+        let last = |of: String| -> Result<Expr> {
+            let args = vec![column(of.clone()), column(named("there", 0))];
+            let last = Expr::from(WindowFunction::new(Arc::new(carried::function()), args));
+            let last = last.order_by(order.clone());
+            let last = if equal.is_empty() { last } else { last.partition_by(equal.clone()) };
+            Ok(last.build()?.alias_qualified(Some(name.clone()), format!("last_{of}")))
+        };
+        let taken = |of: String| Expr::Column(Column::new(Some(name.clone()), format!("last_{of}")));
 
-        let mut rows = asof.rows.clone();
-        let mut of_rows = lit(true);
-        for condition in &asof.of_rows {
-            of_rows = of_rows.and(condition.clone());
+        let mut functions = vec![last(named("there", 0))?];
+        let is_value = column(named("side", 0)).eq(lit(asof.sides().1)).and(taken(named("there", 0)));
+        let mut found = Vec::with_capacity(asof.read.len() + domain.outer.len());
+        for (at, own) in asof.read.iter().enumerate() {
+            functions.push(last(named("of_row", at))?);
+            found.push(taken(named("of_row", at)).alias_qualified(own.relation.clone(), &own.name));
         }
-        for pair in compared() {
-            of_rows = known(of_rows, pair.of_row.clone());
+        let name = self.fresh();
+        let keys = (0..domain.outer.len()).map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}")));
+        let keys: Vec<_> = keys.collect();
+        for (at, key) in keys.iter().enumerate() {
+            found.push(column(named("of_value", at)).alias_qualified(key.relation.clone(), &key.name));
         }
-        rows = LogicalPlanBuilder::from(rows).filter(of_rows)?.build()?;
+        let selected = asof.selected.into_iter();
+        let selected = selected.map(|(expr, own)| expr.alias_qualified(own.relation, own.name));
+        let selected = selected.chain(keys.iter().cloned().map(Expr::Column));
+        let plan = LogicalPlanBuilder::from(together)
+            .window(functions)?
+            .filter(is_value)?
+            .project(found)?
+            .project(selected.collect::<Vec<_>>())?
+            .build()?;
+        Ok(Dependent { plan, keys })
+    }
+
+    /// The rows and the values of a domain in columns of one kind.
+    fn together(&mut self, asof: &Asof, domain: &Domain) -> Result<LogicalPlan> {
+        let known = asof.compared().map(|pair| pair.of_row.clone().is_not_null());
+        let mut rows = filtered(asof.rows.clone(), asof.of_rows.iter().cloned().chain(known))?;
         if !asof.equal.is_empty() && is_one_table(&domain.values)? {
             // Rows that are equal to no value need not be sorted. Where the values are those of joins, these would be planned once
             // more for it, and a chain of them three times as often for each.
@@ -189,22 +248,16 @@ impl Names<'_> {
 
         let Dependent { plan: values, keys } = self.values(domain)?;
         let of = Moved { outer: &domain.outer, keys: &keys };
-        let mut of_values = lit(true);
-        for condition in &asof.of_values {
-            of_values = of_values.and(of.moved(condition.clone())?);
-        }
-        for pair in compared() {
-            of_values = known(of_values, of.moved(pair.of_value.clone())?);
-        }
-        let values = LogicalPlanBuilder::from(values).filter(of_values)?.build()?;
+        let known = asof.compared().map(|pair| pair.of_value.clone().is_not_null());
+        let of_values = asof.of_values.iter().cloned().chain(known).map(|condition| of.moved(condition));
+        let values = filtered(values, of_values.collect::<Result<Vec<_>>>()?)?;
 
-        // Both in columns of one kind. A row comes before the value that it may be equal to.
-        let (row_is, value_is) = if asof.may_be_equal { (0_i64, 1_i64) } else { (1, 0) };
         let mut both = Both::default();
-        for pair in compared() {
+        for pair in asof.compared() {
             both.put("compared", pair.row()?, pair.value(&of)?);
         }
-        both.put("side", lit(row_is), lit(value_is));
+        let (of_row, of_value) = asof.sides();
+        both.put("side", lit(of_row), lit(of_value));
         for key in &asof.then {
             both.put("then", key.expr.clone(), null(&key.expr.get_type(rows.schema())?)?);
         }
@@ -218,54 +271,20 @@ impl Names<'_> {
             both.put("of_value", null(data_type)?, Expr::Column(key.clone()));
         }
         let rows = LogicalPlanBuilder::from(rows).project(both.of_rows)?.build()?;
-        let all = LogicalPlanBuilder::from(values).project(both.of_values)?.build()?;
-        let all = LogicalPlanBuilder::from(rows).union(all)?.build()?;
-        let column = |name: &str| Expr::Column(Column::from_name(name));
+        let values = LogicalPlanBuilder::from(values).project(both.of_values)?.build()?;
+        LogicalPlanBuilder::from(rows).union(values)?.build()
+    }
+}
 
-        let mut alike: Vec<_> = (0..=asof.equal.len()).map(|at| column(&named("compared", at))).collect();
-        let Some(nearest) = alike.pop() else { return Err(super::refused("of no inequality")) };
-        let mut order = vec![nearest.sort(asof.is_before, false), column("side0").sort(true, false)];
-        // The last of those that are equally near is the first in their order.
-        order.extend(
-            asof.then
-                .iter()
-                .enumerate()
-                .map(|(at, key)| column(&named("then", at)).sort(!key.asc, !key.nulls_first)),
-        );
-        let name = self.fresh();
-        let last = |of: String| -> Result<Expr> {
-            let args = vec![column(&of), column("there0")];
-            let last = Expr::from(WindowFunction::new(Arc::new(carried::function()), args));
-            let last = last.order_by(order.clone());
-            let last = if alike.is_empty() { last } else { last.partition_by(alike.clone()) };
-            Ok(last.build()?.alias_qualified(Some(name.clone()), format!("last_{of}")))
-        };
-        let mut functions = vec![last("there0".to_owned())?];
-        for at in 0..asof.read.len() {
-            functions.push(last(named("of_row", at))?);
-        }
-        let taken = |of: String| Expr::Column(Column::new(Some(name.clone()), format!("last_{of}")));
-        let is_value = column("side0").eq(lit(value_is)).and(taken("there0".to_owned()));
-        let mut found = Vec::with_capacity(asof.read.len() + keys.len());
-        for (at, own) in asof.read.iter().enumerate() {
-            found.push(taken(named("of_row", at)).alias_qualified(own.relation.clone(), &own.name));
-        }
-        let name = self.fresh();
-        let keys: Vec<Column> =
-            (0..keys.len()).map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}"))).collect();
-        for (at, key) in keys.iter().enumerate() {
-            found.push(column(&named("of_value", at)).alias_qualified(key.relation.clone(), &key.name));
-        }
-        let selected = asof.selected.into_iter();
-        let selected = selected.map(|(expr, own)| expr.alias_qualified(own.relation, own.name));
-        let selected = selected.chain(keys.iter().cloned().map(Expr::Column));
-        let plan = LogicalPlanBuilder::from(all)
-            .window(functions)?
-            .filter(is_value)?
-            .project(found)?
-            .project(selected.collect::<Vec<_>>())?
-            .build()?;
-        Ok(Dependent { plan, keys })
+fn column(name: String) -> Expr {
+    Expr::Column(Column::from_name(name))
+}
+
+/// The rows of a plan that meet all conditions.
+fn filtered(plan: LogicalPlan, conditions: impl IntoIterator<Item = Expr>) -> Result<LogicalPlan> {
+    match conjunction(conditions) {
+        Some(condition) => LogicalPlanBuilder::from(plan).filter(condition)?.build(),
+        None => Ok(plan),
     }
 }
 
