@@ -135,8 +135,8 @@ pub const TURN: Duration = Duration::from_millis(5);
 
 /// Rows of each part that a filter of their numbers leaves, at most, where others are left out before they are sorted.
 pub const RANKED_ROWS: u64 = 64;
-/// Rows after which it is looked whether that is worth it.
-pub const RANKED_TRIED: usize = 1 << 16;
+/// Rows after which it is looked whether that is worth it: in an order of time, each part may come once before any comes again.
+pub const RANKED_TRIED: usize = 1 << 18;
 /// It is where one row in so many is left out.
 pub const RANKED_PART: usize = 16;
 /// Bytes that are kept of the first rows of all parts.
