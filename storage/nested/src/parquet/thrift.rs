@@ -197,13 +197,15 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks past a value that nobody reads. A bool has a byte in a list alone.
+    /// Walks past a value that nobody reads. A bool is its field's kind, and has a byte in a list alone: there the crate passes
+    /// over none. It would read as fields what stands for bools, and go through 2^31 of them for six bytes, so a list of them
+    /// is malformed unless it is one of those that are read.
     fn value(&mut self, kind: u8, depth: usize, in_list: bool) -> Option<()> {
         if depth > DEPTH {
             return None;
         }
         match kind {
-            TRUE | FALSE if in_list => self.pass(1),
+            TRUE | FALSE if in_list => None,
             TRUE | FALSE => Some(()),
             BYTE => self.pass(1),
             I16 | I32 | I64 => self.varint().map(drop),

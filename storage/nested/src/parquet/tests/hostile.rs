@@ -85,6 +85,33 @@ fn a_schema_that_is_a_set_is_refused() {
     wrong(&footer, "malformed");
 }
 
+/// The crate passes over no byte of a bool in a list that it does not know: it would read as fields what stands for bools
+/// here, and do something for each of 2^31 of them.
+#[test]
+fn bools_in_lists_that_nobody_reads_are_refused() {
+    let plain = footer_of(&[leaf("a")], &[]);
+    let with = |field: &[u8]| [&[0x09, 0xc8, 0x01][..], field, &[0x05, 2], &plain[1..]].concat();
+    let many = |kind: u8| [&[0xf0 | kind][..], &varint(20), &[0; 20]].concat();
+    check_footer(&with(&[0x00])).unwrap();
+    check_footer(&with(&many(3))).unwrap();
+    for kind in [1, 2] {
+        check_footer(&with(&[kind])).unwrap();
+        wrong(&with(&[0x10 | kind, 1]), "malformed");
+        wrong(&with(&many(kind)), "malformed");
+        let hidden = [&[0x19, 0xf0 | kind][..], &varint(i32::MAX as usize)].concat();
+        wrong(&with(&[&[0x80 | kind][..], &hidden, &[0]].concat()), "malformed");
+        // In a list within a struct, and as the keys or the values of a map.
+        let inner = [&[0x1c, 0x19, 0x10 | kind, 1][..], &[0, 0]].concat();
+        wrong(&with(&[&[0x1c, 0x19, 0x1c][..], &inner].concat()), "malformed");
+        for kinds in [kind << 4 | 3, 3 << 4 | kind] {
+            let map = [&[0x0b, 0xc8, 0x01, 1, kinds, 1, 1][..], &[0x05, 2], &plain[1..]].concat();
+            wrong(&map, "malformed");
+        }
+    }
+    let numbers = [&[0x0b, 0xc8, 0x01, 1, 0x33, 1, 1][..], &[0x05, 2], &plain[1..]].concat();
+    check_footer(&numbers).unwrap();
+}
+
 /// Kinds of values by their numbers: those that a field may say.
 fn kinds_of(of: Of) -> &'static [u8] {
     match of {
