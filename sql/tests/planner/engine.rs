@@ -162,6 +162,26 @@ async fn many_first_rows_come_from_a_sort_of_all() {
     assert_eq!(of(150_000).await, (vec!["49999".to_owned(), "50006".to_owned()], false));
 }
 
+/// By a window that keeps nothing of its parts, over both sides together; not over pairs of rows, even within another subquery.
+#[tokio::test(flavor = "multi_thread")]
+async fn nearest_rows_are_found_without_pairs_of_rows() {
+    let (engine, tables) = (engine(), crate::tables());
+    let nearest = |table: &str, of: &str| {
+        format!(
+            "SELECT {table}.delay FROM flights AS {table} WHERE {table}.carrier = {of}.carrier
+             AND {table}.distance < {of}.distance ORDER BY {table}.distance DESC LIMIT 1"
+        )
+    };
+    let one = format!("SELECT f.day, ({}) FROM flights AS f", nearest("g", "f"));
+    let plan = crate::explain(&engine, &tables, &one).await;
+    assert!(plan.contains("BoundedWindowAggExec") && plan.contains("UnionExec"), "{plan}");
+    let within = one.replace("SELECT g.delay", &format!("SELECT ({})", nearest("h", "g")));
+    for sql in [one, within] {
+        let plan = crate::explain(&engine, &tables, &sql).await;
+        assert!(!plan.contains("CrossJoin") && !plan.contains("NestedLoopJoin"), "{plan}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_of_times_are_the_engines() {
     let (engine, tables) = (engine(), crate::tables());
