@@ -8,7 +8,7 @@ use arrow_schema::{Field, FieldRef};
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        PartitionEvaluator, ReversedUDWF, Signature, Volatility, WindowUDF, WindowUDFImpl,
+        PartitionEvaluator, Signature, Volatility, WindowUDF, WindowUDFImpl,
         function::{PartitionEvaluatorArgs, WindowUDFFieldArgs},
     },
 };
@@ -44,10 +44,6 @@ impl WindowUDFImpl for Carried {
         let field = args.get_input_field(0);
         let data_type = field.map_or(arrow_schema::DataType::Null, |field| field.data_type().clone());
         Ok(Arc::new(Field::new(args.name(), data_type, true)))
-    }
-
-    fn reverse_expr(&self) -> ReversedUDWF {
-        ReversedUDWF::NotSupported
     }
 }
 

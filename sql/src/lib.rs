@@ -94,6 +94,7 @@ mod replaced;
 mod resolve;
 mod rules;
 mod scan;
+mod scans;
 mod scoped;
 pub mod script;
 mod series;

@@ -42,6 +42,8 @@ pub const ANSWER_COLUMNS: usize = basalt_core::limits::MAX_OUTPUTS;
 pub const STARS: usize = 64;
 /// Scans of a statement: each has a thread while it runs.
 pub const SCANS: usize = 64;
+/// The same before it is planned: those of which no row is read are left out then.
+pub const SCANS_PLANNED: usize = 256;
 /// Distinct keys of a join's build side, at most, that the scan of its other side is asked for.
 pub const PASSED_KEYS: usize = 1 << 20;
 /// Such texts.

@@ -1,9 +1,6 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use arrow_array::StringArray;
 use basalt_core::{
@@ -60,7 +57,7 @@ use crate::{
     resolve::{Resolved, cancelled, resolve},
     rules,
     scan::Scan,
-    series, shifted, spool, stored, strings,
+    scans, series, shifted, spool, stored, strings,
     strings::distance,
     summary,
     sums::Sums,
@@ -505,11 +502,7 @@ async fn planned(
     let logical = logical(&session, statement).await?;
     verify(&logical)?;
     let (optimised, physical) = optimised(&session, &logical).await?;
-    let scans = scans(&physical, &mut HashSet::new());
-    if scans > limits::SCANS {
-        let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
-        return Err(Error::new(ErrorKind::FilterTooLarge, message));
-    }
+    scans::few(&physical)?;
     Ok((session, Plan { logical, optimised, headings }, physical))
 }
 
@@ -546,6 +539,8 @@ pub(crate) async fn optimised_by(
     let shared = spool::shared(session, logical).map_err(unplanned)?;
     // Default: it reads nothing more than once that would be other rows each time.
     let logical = shared.as_ref().unwrap_or(logical);
+    // So many are not all left out, and to plan them takes long.
+    scans::few_planned(logical)?;
     if let Some(joined) = correlated::set_apart(session, logical).map_err(unplanned)? {
         return of(&joined).await.map_err(unplanned);
     }
@@ -566,15 +561,6 @@ async fn of_optimised(
 ) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
     GivenUp::of_task().check()?;
     session.query_planner().create_physical_plan(optimised, session).await
-}
-
-/// The leaves that the engine runs. What is made once counts once, wherever it is read.
-fn scans(plan: &Arc<dyn ExecutionPlan>, made: &mut HashSet<usize>) -> usize {
-    if spool::made(plan).is_some_and(|spool| !made.insert(spool)) {
-        return 0;
-    }
-    let below: usize = plan.children().into_iter().map(|child| scans(child, made)).sum();
-    below + usize::from(plan.is::<Scan>())
 }
 
 /// The error of a statement that is not planned. What the planner takes for a fault of its own is one that it cannot plan.

@@ -2,15 +2,14 @@
 //! ORDER BY t DESC) = 1`. A row that has as many before it in what is read already is none of them: it is left out before the
 //! rows go to other threads and are sorted. All else stays as it was planned, for what is left out is never an answer.
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+mod best;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SortOptions};
+use std::{fmt, sync::Arc};
+
+use arrow_array::RecordBatch;
+use arrow_schema::DataType;
 use datafusion::{
-    arrow::{
-        compute::BatchCoalescer,
-        row::{RowConverter, SortField},
-    },
+    arrow::compute::BatchCoalescer,
     common::{
         Result, ScalarValue,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion},
@@ -21,17 +20,13 @@ use datafusion::{
     },
     logical_expr::Operator,
     physical_expr::{
-        PhysicalExpr, PhysicalSortExpr,
+        PhysicalExpr,
         expressions::{BinaryExpr, Column, Literal},
         split_conjunction,
         window::{StandardWindowExpr, WindowExpr},
     },
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-        aggregates::{
-            group_values::{GroupValues, new_group_values},
-            order::GroupOrdering,
-        },
         execution_plan::replace_children_if_necessary,
         filter::FilterExec,
         projection::ProjectionExec,
@@ -43,6 +38,7 @@ use datafusion::{
 };
 use futures_util::{StreamExt as _, stream};
 
+use self::best::{Best, By, Rule};
 use crate::limits;
 
 const NAME: &str = "BasaltRanked";
@@ -92,16 +88,15 @@ fn below(
     column: usize,
     first: usize,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let below_it = projection.expr().get(column).and_then(|of| of.expr.downcast_ref::<Column>());
-        let Some(of) = below_it else { return Ok(None) };
-        return match below(projection.input(), of.index(), first)? {
-            Some(input) => replace_children_if_necessary(Arc::clone(plan), vec![input]).map(Some),
-            None => Ok(None),
-        };
-    }
-    if let Some(parts) = plan.downcast_ref::<RepartitionExec>() {
-        return match below(parts.input(), column, first)? {
+    let passed = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let of = projection.expr().get(column).and_then(|of| of.expr.downcast_ref::<Column>());
+        let Some(of) = of else { return Ok(None) };
+        Some((projection.input(), of.index()))
+    } else {
+        plan.downcast_ref::<RepartitionExec>().map(|parts| (parts.input(), column))
+    };
+    if let Some((input, column)) = passed {
+        return match below(input, column, first)? {
             Some(input) => replace_children_if_necessary(Arc::clone(plan), vec![input]).map(Some),
             None => Ok(None),
         };
@@ -141,22 +136,6 @@ fn before_sort(
         }
     };
     replace_children_if_necessary(Arc::clone(plan), vec![fewer]).map(Some)
-}
-
-/// Which rows of those that are equal in the order may be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
-    /// Those behind so many others: any of them may have the number.
-    RowNumber,
-    /// None: they have one rank.
-    Rank,
-}
-
-/// What rows are alike by, and their order.
-#[derive(Debug)]
-struct By {
-    parts: Vec<Arc<dyn PhysicalExpr>>,
-    order: Vec<PhysicalSortExpr>,
 }
 
 /// What the window's functions number rows by, where none of them reads a row behind those with the number.
@@ -317,108 +296,6 @@ impl State {
     }
 }
 
-/// The first rows of each part that was seen.
-struct Best {
-    groups: Option<Box<dyn GroupValues>>,
-    order: Option<RowConverter>,
-    rule: Rule,
-    first: usize,
-    /// What the rows of each part are ordered by, in that order.
-    rows: Vec<Vec<Box<[u8]>>>,
-    row_bytes: usize,
-    seen: usize,
-    left_out: usize,
-    numbers: Vec<usize>,
-}
-
-impl Best {
-    /// `None`: these cannot be compared here.
-    fn new(by: &By, schema: &Schema, rule: Rule, first: usize) -> Result<Option<Self>> {
-        let mut fields = Vec::with_capacity(by.parts.len());
-        for (at, expr) in by.parts.iter().enumerate() {
-            fields.push(Field::new(format!("{at}"), expr.data_type(schema)?, true));
-        }
-        let mut order = Vec::with_capacity(by.order.len());
-        for key in &by.order {
-            let SortOptions { descending, nulls_first } = key.options;
-            let options = SortOptions { descending, nulls_first };
-            order.push(SortField::new_with_options(key.expr.data_type(schema)?, options));
-        }
-        if !RowConverter::supports_fields(&order) {
-            return Ok(None);
-        }
-        let groups = match fields.is_empty() {
-            true => None,
-            false => Some(new_group_values(Arc::new(Schema::new(fields)), &GroupOrdering::None)?),
-        };
-        let order = if order.is_empty() { None } else { Some(RowConverter::new(order)?) };
-        let (rows, numbers) = (Vec::new(), Vec::new());
-        Ok(Some(Self { groups, order, rule, first, rows, row_bytes: 0, seen: 0, left_out: 0, numbers }))
-    }
-
-    /// Which rows may be among the first of their part.
-    fn kept(&mut self, by: &By, batch: &RecordBatch) -> Result<BooleanArray> {
-        let count = batch.num_rows();
-        let column = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(count);
-        let parts = by.parts.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
-        match &mut self.groups {
-            Some(groups) => {
-                self.numbers.clear();
-                groups.intern(&parts, &mut self.numbers)?;
-                self.rows.resize_with(groups.len(), Vec::new);
-            }
-            None => {
-                self.numbers.clear();
-                self.numbers.resize(count, 0);
-                self.rows.resize_with(1, Vec::new);
-            }
-        }
-        let order = by.order.iter().map(|key| column(&key.expr)).collect::<Result<Vec<ArrayRef>>>()?;
-        let order = self.order.as_mut().map(|converter| converter.convert_columns(&order)).transpose()?;
-        let mut kept = Vec::with_capacity(count);
-        for (at, part) in self.numbers.iter().enumerate() {
-            let row = order.as_ref().map_or(&[][..], |rows| rows.row(at).data());
-            let best = &mut self.rows[*part];
-            kept.push(if best.len() < self.first {
-                let place = best.partition_point(|other| **other <= *row);
-                best.insert(place, row.into());
-                self.row_bytes += row.len();
-                true
-            } else {
-                let last = best.last_mut();
-                match last.map(|last| row.cmp(last)) {
-                    Some(Ordering::Less) => {
-                        if let Some(worst) = best.pop() {
-                            self.row_bytes -= worst.len();
-                        }
-                        let place = best.partition_point(|other| **other <= *row);
-                        best.insert(place, row.into());
-                        self.row_bytes += row.len();
-                        true
-                    }
-                    Some(Ordering::Equal) => self.rule == Rule::Rank,
-                    _ => false,
-                }
-            });
-        }
-        let kept = BooleanArray::from(kept);
-        self.seen += count;
-        self.left_out += count - kept.true_count();
-        Ok(kept)
-    }
-
-    /// Where nearly every row is of a part of its own, few are left out, and all are looked up.
-    fn is_worth_it(&self) -> bool {
-        self.seen < limits::RANKED_TRIED || self.left_out >= self.seen / limits::RANKED_PART
-    }
-
-    fn bytes(&self) -> usize {
-        let rows = self.rows.capacity() * size_of::<Vec<Box<[u8]>>>();
-        let of_each = self.rows.len() * self.first.min(4) * size_of::<Box<[u8]>>();
-        rows + of_each + 2 * self.row_bytes + self.groups.as_ref().map_or(0, |groups| groups.size())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use datafusion::{
@@ -510,49 +387,6 @@ mod tests {
             let ([all, fewer], plan) = both(&session, &query).await;
             assert!(!plan.contains(NAME), "{query}\n{plan}");
             assert_eq!(all, fewer, "{query}");
-        }
-    }
-
-    fn batch(parts: impl Iterator<Item = i64>, order: impl Iterator<Item = i64>) -> RecordBatch {
-        let columns = [("k", parts.collect::<Vec<_>>()), ("o", order.collect())];
-        let columns =
-            columns.map(|(name, values)| (name, Arc::new(arrow_array::Int64Array::from(values)) as ArrayRef));
-        RecordBatch::try_from_iter(columns).unwrap()
-    }
-
-    fn best(rule: Rule, first: usize, schema: &Schema) -> (By, Best) {
-        let order = PhysicalSortExpr::new_default(Arc::new(Column::new("o", 1)));
-        let by = By { parts: vec![Arc::new(Column::new("k", 0))], order: vec![order] };
-        let best = Best::new(&by, schema, rule, first).unwrap().unwrap();
-        (by, best)
-    }
-
-    #[test]
-    fn rows_behind_those_that_were_seen_are_left_out() {
-        let rows = batch([1, 1, 2, 1, 1, 1, 2].into_iter(), [5, 7, 5, 7, 8, 5, 9].into_iter());
-        for (rule, first, expected) in [
-            (Rule::RowNumber, 1, [true, false, true, false, false, false, false]),
-            (Rule::Rank, 1, [true, false, true, false, false, true, false]),
-            (Rule::RowNumber, 2, [true, true, true, false, false, true, true]),
-            (Rule::Rank, 2, [true, true, true, true, false, true, true]),
-        ] {
-            let (by, mut best) = best(rule, first, &rows.schema());
-            let kept = best.kept(&by, &rows).unwrap();
-            assert_eq!(kept.iter().map(Option::unwrap).collect::<Vec<_>>(), expected, "{rule:?} {first}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_looked_up_where_all_rows_are_of_parts_of_their_own() {
-        for (parts, is_worth_it) in [(i64::MAX, false), (1000, true)] {
-            let mut at = 0;
-            let (by, mut best) = best(Rule::RowNumber, 1, &batch([0].into_iter(), [0].into_iter()).schema());
-            while at < limits::RANKED_TRIED as i64 {
-                best.kept(&by, &batch((at..at + 1000).map(|at| at % parts), at..at + 1000)).unwrap();
-                at += 1000;
-            }
-            assert_eq!(best.is_worth_it(), is_worth_it, "{parts}");
-            assert!(best.bytes() > best.rows.len() * 24, "{parts}");
         }
     }
 }

@@ -20,7 +20,7 @@ use datafusion::{
     },
 };
 
-use super::{Dependent, Domain, Names, dependent, has_subquery, joined, keys, outer_columns};
+use super::{Dependent, Domain, Names, dependent::moved, has_subquery, joined, keys, outer_columns};
 use crate::{carried, spool};
 
 /// What a row's expression and one of a value are compared as.
@@ -35,24 +35,13 @@ impl Pair {
         self.side(self.of_row.clone())
     }
 
-    fn value(&self, of: &Moved<'_>) -> Result<Expr> {
-        self.side(of.moved(self.of_value.clone())?)
+    /// Where the columns of a domain are these.
+    fn value(&self, domain: &Domain, keys: &[Column]) -> Result<Expr> {
+        self.side(moved(self.of_value.clone(), &domain.outer, keys)?)
     }
 
     fn side(&self, expr: Expr) -> Result<Expr> {
         keys::value(cast(expr, self.data_type.clone()), &self.data_type)
-    }
-}
-
-/// Where the columns of a domain are.
-struct Moved<'a> {
-    outer: &'a [Column],
-    keys: &'a [Column],
-}
-
-impl Moved<'_> {
-    fn moved(&self, expr: Expr) -> Result<Expr> {
-        dependent::moved(expr, self.outer, self.keys)
     }
 }
 
@@ -241,34 +230,33 @@ impl Names<'_> {
             // Rows that are equal to no value need not be sorted. Where the values are those of joins, these would be planned once
             // more for it, and a chain of them three times as often for each.
             let Dependent { plan, keys } = self.values(domain)?;
-            let of = Moved { outer: &domain.outer, keys: &keys };
-            let on = asof.equal.iter().map(|pair| Ok((pair.row()?, pair.value(&of)?)));
+            let on = asof.equal.iter().map(|pair| Ok((pair.row()?, pair.value(domain, &keys)?)));
             rows = joined(rows, plan, on.collect::<Result<Vec<_>>>()?, None, JoinType::LeftSemi)?;
         }
 
         let Dependent { plan: values, keys } = self.values(domain)?;
-        let of = Moved { outer: &domain.outer, keys: &keys };
         let known = asof.compared().map(|pair| pair.of_value.clone().is_not_null());
-        let of_values = asof.of_values.iter().cloned().chain(known).map(|condition| of.moved(condition));
+        let of_values = asof.of_values.iter().cloned().chain(known);
+        let of_values = of_values.map(|condition| moved(condition, &domain.outer, &keys));
         let values = filtered(values, of_values.collect::<Result<Vec<_>>>()?)?;
 
         let mut both = Both::default();
-        for pair in asof.compared() {
-            both.put("compared", pair.row()?, pair.value(&of)?);
+        for (at, pair) in asof.compared().enumerate() {
+            both.put(named("compared", at), pair.row()?, pair.value(domain, &keys)?);
         }
         let (of_row, of_value) = asof.sides();
-        both.put("side", lit(of_row), lit(of_value));
-        for key in &asof.then {
-            both.put("then", key.expr.clone(), null(&key.expr.get_type(rows.schema())?)?);
+        both.put(named("side", 0), lit(of_row), lit(of_value));
+        for (at, key) in asof.then.iter().enumerate() {
+            both.put(named("then", at), key.expr.clone(), null(&key.expr.get_type(rows.schema())?)?);
         }
-        both.put("there", lit(true), lit(false));
-        for column in &asof.read {
+        both.put(named("there", 0), lit(true), lit(false));
+        for (at, column) in asof.read.iter().enumerate() {
             let data_type = rows.schema().field_from_column(column)?.data_type();
-            both.put("of_row", Expr::Column(column.clone()), null(data_type)?);
+            both.put(named("of_row", at), Expr::Column(column.clone()), null(data_type)?);
         }
-        for key in &keys {
+        for (at, key) in keys.iter().enumerate() {
             let data_type = values.schema().field_from_column(key)?.data_type();
-            both.put("of_value", null(data_type)?, Expr::Column(key.clone()));
+            both.put(named("of_value", at), null(data_type)?, Expr::Column(key.clone()));
         }
         let rows = LogicalPlanBuilder::from(rows).project(both.of_rows)?.build()?;
         let values = LogicalPlanBuilder::from(values).project(both.of_values)?.build()?;
@@ -312,16 +300,12 @@ fn null(data_type: &DataType) -> Result<Expr> {
 struct Both {
     of_rows: Vec<Expr>,
     of_values: Vec<Expr>,
-    kinds: Vec<&'static str>,
 }
 
 impl Both {
-    /// The column is called by its kind, and by how many there are of it.
-    fn put(&mut self, kind: &'static str, of_row: Expr, of_value: Expr) {
-        let name = named(kind, self.kinds.iter().filter(|other| **other == kind).count());
+    fn put(&mut self, name: String, of_row: Expr, of_value: Expr) {
         self.of_rows.push(of_row.alias(&name));
         self.of_values.push(of_value.alias(name));
-        self.kinds.push(kind);
     }
 }
 
