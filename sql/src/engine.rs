@@ -35,6 +35,7 @@ use crate::{
     describe,
     distributed::{self, Borrowed, Distribution, NewTask, RowsOfTask, Tasks},
     error::{Error, Result},
+    headings::Naming,
     interruptible::{GIVEN_UP, GivenUp},
     limits,
     located::located,
@@ -69,6 +70,14 @@ pub struct Request {
     pub catalog: Arc<dyn Catalog>,
     /// What it may hold.
     pub memory: Arc<dyn Memory>,
+}
+
+impl Request {
+    /// How the answer's columns are called that have no name.
+    pub(crate) fn naming(&self) -> Naming {
+        // Only PostgreSQL's door knows its clients.
+        if self.catalog.client().is_some() { Naming::Short } else { Naming::Text }
+    }
 }
 
 /// Plans and runs statements.

@@ -1,11 +1,23 @@
 //! What the columns of an answer are called: by the text of their expressions, as the statement has them, and not as the
 //! planner writes them.
 
+mod short;
+
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast;
 
 use crate::limits;
+
+/// How columns are called that have no name in the statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Naming {
+    /// By the text of their expressions: `count(*)`.
+    #[default]
+    Text,
+    /// By their function, column or type alone: `count`. PostgreSQL's clients look for columns by these names.
+    Short,
+}
 
 /// What makes several columns of an expression, wherever it stands there.
 const SEVERAL: [&str; 2] = ["columns(", "unnest("];
@@ -20,13 +32,15 @@ enum Item {
     Named,
     /// An expression, and its text.
     Text(String),
+    /// An expression, and what others may be called too.
+    Short(String),
     /// What stands for several columns.
     Several,
 }
 
 impl Headings {
     /// Of a query, or of what is written by one. Call it before the statement is rewritten.
-    pub(crate) fn of(statement: &ast::Statement) -> Self {
+    pub(crate) fn of(statement: &ast::Statement, naming: Naming) -> Self {
         let query = match statement {
             ast::Statement::Query(query) => Some(query),
             ast::Statement::CreateTable(create) => create.query.as_ref(),
@@ -34,15 +48,17 @@ impl Headings {
             _ => None,
         };
         let items = query.and_then(|query| select_list(&query.body));
-        Self(items.into_iter().flatten().map(item).collect())
+        Self(items.into_iter().flatten().map(|of| item(of, naming)).collect())
     }
 
-    /// The names of an answer's columns, which the planner calls so. All are different as far as the planner's are.
+    /// The names of an answer's columns, which the planner calls so. All are different as far as the planner's are, but for
+    /// short ones.
     pub(crate) fn names<'a>(&'a self, planned: &[&'a str]) -> Vec<&'a str> {
         let Some(of_items) = self.one_for_each(planned.len()) else { return planned.to_vec() };
         let mut taken: HashSet<&str> = planned.iter().copied().collect();
         let names = planned.iter().zip(of_items).map(|(planned, item)| match item {
             Some(Item::Text(text)) if taken.insert(text) => text,
+            Some(Item::Short(name)) => name,
             _ => *planned,
         });
         names.collect()
@@ -76,8 +92,9 @@ fn select_list(body: &ast::SetExpr) -> Option<&[ast::SelectItem]> {
     }
 }
 
-fn item(item: &ast::SelectItem) -> Item {
+fn item(item: &ast::SelectItem, naming: Naming) -> Item {
     match item {
+        ast::SelectItem::UnnamedExpr(expr) if naming == Naming::Short => of_short(expr),
         ast::SelectItem::UnnamedExpr(expr) => of_expr(expr),
         ast::SelectItem::ExprWithAlias { .. } => Item::Named,
         _ => Item::Several,
@@ -120,6 +137,16 @@ fn of_expr(expr: &ast::Expr) -> Item {
     }
 }
 
+fn of_short(expr: &ast::Expr) -> Item {
+    match expr {
+        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => Item::Named,
+        // Of a list it is one column, and otherwise the numbers of columns differ.
+        ast::Expr::Function(_) if short::name(expr) == "unnest" => Item::Short("unnest".to_owned()),
+        expr if matches!(of_expr(expr), Item::Several) => Item::Several,
+        expr => Item::Short(short::name(expr)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::sql::sqlparser::{dialect::GenericDialect, parser::Parser};
@@ -128,7 +155,7 @@ mod tests {
 
     fn names(sql: &str, planned: &[&str]) -> Vec<String> {
         let statement = Parser::parse_sql(&GenericDialect, sql).unwrap().remove(0);
-        let headings = Headings::of(&statement);
+        let headings = Headings::of(&statement, Naming::Text);
         headings.names(planned).into_iter().map(ToOwned::to_owned).collect()
     }
 

@@ -31,7 +31,7 @@ use crate::{
     describe, dialect,
     error::{Error, Result, of_parser},
     given::{cast_as_said, parameter},
-    headings::Headings,
+    headings::{Headings, Naming},
     limits,
     literal_rows::LiteralRows,
     no_statement::no_statement,
@@ -168,7 +168,7 @@ impl Text {
         let inner = inner(&mut statement)?;
         dialect::inline(inner, &self.inlined);
         let rows = LiteralRows::take(inner, parameters);
-        let headings = Headings::of(inner);
+        let headings = Headings::of(inner, names.naming);
         system::rewrite(inner, &names.tables)?;
         let mut rewrite = Rewrite {
             versions: &self.versions,
@@ -403,6 +403,8 @@ pub(crate) struct Names {
     tables: Vec<String>,
     exact: BTreeSet<String>,
     by_lower: HashMap<String, Vec<String>>,
+    /// How an answer's columns without one are called.
+    naming: Naming,
 }
 
 impl Names {
@@ -410,6 +412,10 @@ impl Names {
         let mut names = Self::default();
         let tables: Vec<_> = tables.inspect(|table| names.add(table)).cloned().collect();
         Self { tables, ..names }
+    }
+
+    pub(crate) fn for_columns(self, naming: Naming) -> Self {
+        Self { naming, ..self }
     }
 
     pub(crate) fn add(&mut self, name: &str) {

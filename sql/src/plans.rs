@@ -212,7 +212,7 @@ impl Plans {
 /// What a statement is known by; `None`: it is too long to be kept.
 fn key(request: &Request) -> Option<String> {
     let is_short = request.sql.len() <= limits::PLAN_TEXT_BYTES;
-    let key = is_short.then(|| format!("{:?}{}", request.parameters, request.sql))?;
+    let key = is_short.then(|| format!("{:?}{:?}{}", request.naming(), request.parameters, request.sql))?;
     (key.len() <= limits::PLAN_TEXT_BYTES).then_some(key)
 }
 

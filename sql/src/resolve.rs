@@ -132,7 +132,8 @@ pub(crate) async fn resolve(
     if let Some(id) = text.cancelled() {
         return Ok(Resolved::Cancel(id.to_owned()));
     }
-    let mut names = Names::of_tables(known.iter().chain(views.keys()));
+    let names = Names::of_tables(known.iter().chain(views.keys()));
+    let mut names = names.for_columns(request.naming());
     let mut parsed = text.parse(&names, parameters)?;
     let mut describes = parsed.describes;
     if let Statement::Statement(statement) = &parsed.statement {

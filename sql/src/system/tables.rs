@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::datasource::{MemTable, TableProvider};
@@ -399,6 +400,8 @@ impl Virtual {
     /// Its columns in turn, with their types.
     pub(super) fn columns(&self) -> impl Iterator<Item = (&'static str, DataType)> {
         self.columns.split(' ').map(|column| match column.split_once(':') {
+            // As PostgreSQL's numbers of what it has; ours may be larger.
+            Some((name, "i")) if !self.name.starts_with("system.") => (name, DataType::Int32),
             Some((name, "i")) => (name, DataType::Int64),
             Some((name, "t")) => (name, DataType::Timestamp(TimeUnit::Microsecond, None)),
             Some((name, "f")) => (name, DataType::Float64),
@@ -434,6 +437,14 @@ fn array(rows: &[Row], name: &str, of: &DataType) -> ArrayRef {
                     _ => None,
                 })
                 .collect::<Int64Array>(),
+        ),
+        DataType::Int32 => Arc::new(
+            values
+                .map(|value| match value {
+                    Some(Value::Int(value)) => i32::try_from(*value).ok(),
+                    _ => None,
+                })
+                .collect::<Int32Array>(),
         ),
         DataType::Boolean => Arc::new(
             values

@@ -2,6 +2,40 @@
 
 use super::client::*;
 
+/// As knex and TypeORM have it, which look for the version in a column of that name.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_without_a_name_are_called_as_in_postgresql() {
+    let server = serve(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.query("CREATE TABLE named (a INT); INSERT INTO named VALUES (7)").await;
+    for (sql, expected) in [
+        ("SELECT version()", &[("version", 25)][..]),
+        ("SELECT count(*), count(a), count(a) FROM named", &[("count", 20); 3]),
+        ("SELECT a + 1, a, a::text FROM named", &[("?column?", 20), ("a", 23), ("a", 25)]),
+        ("SELECT (SELECT max(a) FROM named), EXISTS (SELECT 1)", &[("max", 23), ("exists", 16)]),
+        ("SELECT a, count(*) FROM named GROUP BY a UNION ALL SELECT 1, 2", &[("a", 20), ("count", 20)]),
+        // Tools look types up by numbers.
+        ("SELECT oid, typname FROM pg_type WHERE typname = 'int4'", &[("oid", 23), ("typname", 25)]),
+        ("SELECT attnum FROM pg_attribute WHERE attname = 'a'", &[("attnum", 23)]),
+    ] {
+        client.send(b'Q', &text(sql)).await;
+        let answer = client.answer().await;
+        let expected: Vec<_> = expected.iter().map(|(name, oid)| ((*name).to_owned(), *oid)).collect();
+        assert_eq!(answer[0].0, b'T', "{sql}: {}", shown(&answer[0]));
+        assert_eq!(columns(&answer[0].1), expected, "{sql}");
+        // As a prepared statement is described.
+        client.parse("", sql, &[]).await;
+        client.send(b'D', b"S\0").await;
+        client.send(b'S', &[]).await;
+        let answer = client.answer().await;
+        let described = answer.iter().find(|(tag, _)| *tag == b'T').unwrap();
+        assert_eq!(columns(&described.1), expected, "{sql}");
+    }
+    client.query("CREATE TABLE made AS SELECT count(*) FROM named").await;
+    client.send(b'Q', &text("SELECT count FROM made")).await;
+    assert_eq!(columns(&client.answer().await[0].1), [("count".to_owned(), 20)]);
+}
+
 /// As JDBC has it: the columns of a portal are asked for once, and those of none that follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_of_a_portal_are_those_of_all_that_follow() {
