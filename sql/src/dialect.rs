@@ -16,6 +16,7 @@ mod fetch;
 mod functions;
 mod grouping;
 mod integers;
+mod known;
 mod lateral;
 mod numerics;
 mod operators;

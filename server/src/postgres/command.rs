@@ -272,7 +272,7 @@ fn set(words: &[Word]) -> Result<Command> {
             Ok(Command::Set("client_encoding".to_owned(), values(rest)?, local))
         }
         [Word::Plain(time), Word::Plain(zone), rest @ ..] if time == "time" && zone == "zone" => {
-            match values(rest)?.as_slice() {
+            match values(offset(rest))?.as_slice() {
                 [of] if of == "local" || of == "default" => {
                     Ok(Command::SetDefault("TimeZone".to_owned(), local))
                 }
@@ -295,6 +295,27 @@ fn set(words: &[Word]) -> Result<Command> {
         }
         _ => Err(syntax("SET")),
     }
+}
+
+/// What a zone is set to, where that is an offset written as an interval: its text.
+fn offset(words: &[Word]) -> &[Word] {
+    let is = |word: &Word, plain: &str| matches!(word, Word::Plain(word) if word == plain);
+    match words {
+        [interval, offset @ .., hour, to, minute]
+            if is(hour, "hour") && is(to, "to") && is(minute, "minute") && is_offset(interval, offset) =>
+        {
+            offset
+        }
+        [interval, offset @ ..] if is_offset(interval, offset) => offset,
+        words => words,
+    }
+}
+
+/// Whether it is an interval of nothing but hours and minutes.
+fn is_offset(interval: &Word, offset: &[Word]) -> bool {
+    let is_of = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || b"+-:".contains(&byte));
+    matches!(interval, Word::Plain(word) if word == "interval")
+        && matches!(offset, [Word::Text(text)] if is_of(text))
 }
 
 /// The values of a list.
@@ -423,6 +444,9 @@ mod tests {
         assert_eq!(command("SET LOCAL a TO -1, 'b', \"C\""), set("a", &["-1", "b", "C"], true));
         assert_eq!(command("SET NAMES 'utf8'"), set("client_encoding", &["utf8"], false));
         assert_eq!(command("SET TIME ZONE 'UTC'"), set("TimeZone", &["UTC"], false));
+        for interval in ["INTERVAL '+00:00' HOUR TO MINUTE", "interval '+00:00'"] {
+            assert_eq!(command(&format!("SET TIME ZONE {interval}")), set("TimeZone", &["+00:00"], false));
+        }
         assert_eq!(
             command("SET statement_timeout TO DEFAULT"),
             Command::SetDefault("statement_timeout".to_owned(), false)
@@ -476,6 +500,8 @@ mod tests {
             "SET",
             "SET a = ",
             "SET a = 1 2",
+            "SET TIME ZONE INTERVAL '1 day'",
+            "SET a = INTERVAL '+00:00' HOUR TO MINUTE",
             "DECLARE c SCROLL CURSOR FOR SELECT 1",
             "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
             "FETCH PRIOR FROM c",

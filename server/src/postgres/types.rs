@@ -341,22 +341,29 @@ fn date(text: &str) -> Option<i32> {
 /// A time of day without the zone behind it, which does not change it either. What is none the statement refuses.
 fn clock(text: &str) -> &str {
     match text.find(['+', '-', 'Z']) {
-        Some(zone) if timestamp(&format!("1970-01-01T{text}")).is_some() => &text[..zone],
+        Some(zone) if timestamp(&format!("1970-01-01T{text}")).is_some() => text[..zone].trim_end(),
         _ => text,
     }
 }
 
-/// PostgreSQL writes a zone of whole hours as `+00`.
+/// The zone may stand behind spaces, is written as `+00`, `+0000` or `+00:00`, and has the names of UTC.
 fn timestamp(text: &str) -> Option<i64> {
-    let zone = text.len().checked_sub(3).and_then(|at| text.get(at..));
-    let hours = zone.is_some_and(|zone| {
-        zone.starts_with(['+', '-']) && zone[1..].bytes().all(|byte| byte.is_ascii_digit())
+    // A date alone has such signs too.
+    let zone = text.find(':').and_then(|clock| {
+        let zone = text[clock..].find(|c: char| c.is_ascii_alphabetic() || matches!(c, '+' | '-'))?;
+        text.split_at_checked(clock + zone)
     });
-    // A date alone ends so too.
-    match hours && text.contains(':') {
-        true => time::parse_timestamp(&format!("{text}:00")),
-        false => time::parse_timestamp(text),
-    }
+    let Some((moment, zone)) = zone else { return time::parse_timestamp(text) };
+    let moment = moment.trim_end();
+    let is_utc = ["Z", "UTC", "GMT"].iter().any(|name| name.eq_ignore_ascii_case(zone));
+    let digits = zone.strip_prefix(['+', '-']).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    time::parse_timestamp(&match digits.map(str::len) {
+        _ if is_utc => format!("{moment}Z"),
+        Some(1 | 2) => format!("{moment}{zone}:00"),
+        // The sign stands before the hours.
+        Some(4) => format!("{moment}{}:{}", &zone[..3], &zone[3..]),
+        _ => format!("{moment}{zone}"),
+    })
 }
 
 #[cfg(test)]
@@ -409,13 +416,29 @@ mod tests {
             ("01:02:03.000004+00", "01:02:03.000004"),
             ("01:02:03-05:30", "01:02:03"),
             ("01:02Z", "01:02"),
+            ("01:02:03 +02", "01:02:03"),
             ("01:02:03", "01:02:03"),
             ("1-2", "1-2"),
         ] {
             assert_eq!(text(TIME, given), Some(Literal::Text(clock.to_owned())), "{given}");
         }
-        for same in ["1970-01-01 01:00:00+01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"] {
+        for same in [
+            "1970-01-01 01:00:00+01",
+            "1970-01-01 00:00:00",
+            "1970-01-01T00:00:00Z",
+            "1970-01-01 00:00:00.000 +00:00",
+            "1970-01-01 05:30 +0530",
+            "1969-12-31 23:00:00  -1",
+            "1970-01-01 00:00:00 UTC",
+            "1970-01-01 00:00 z",
+            "1970-01-01",
+        ] {
             assert_eq!(text(TIMESTAMPTZ, same), Some(Literal::Timestamp(0)), "{same}");
+        }
+        for none in
+            ["1970-01-01 00:00:00 +", "1970-01-01 00:00:00 PM", "1970-01-01 00:00:00 +010", "00:00 UTC"]
+        {
+            assert_eq!(text(TIMESTAMPTZ, none), None, "{none}");
         }
         assert_eq!(text(TEXT, "é'"), Some(Literal::Text("é'".to_owned())));
         assert!(parameter(TEXT, 0, &Bytes::from_static(b"\xff")).is_err());

@@ -48,6 +48,7 @@ async fn texts_of_statements() {
         ("BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000"),
         ("SET nothing = 1", "42704"),
         ("SET TIME ZONE 'Europe/Berlin'", "22023"),
+        ("SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE", "22023"),
     ] {
         let told = client.query(sql).await;
         assert_eq!(told.iter().rev().take(2).collect::<Vec<_>>(), ["Z I", &format!("E {code}")], "{sql}");

@@ -12,7 +12,10 @@ use datafusion::sql::sqlparser::{
     parser::Parser,
 };
 
-use super::quantified;
+use super::{
+    known::{self, Known},
+    quantified,
+};
 use crate::{
     error::{Error, Result},
     interval, limits,
@@ -139,10 +142,7 @@ pub(super) fn is_interval(expr: &Expr) -> bool {
 /// What is cast to an interval, as one; `None`: it stays, as NULL and a parameter without a value do.
 pub(super) fn as_interval(cast: &Expr) -> Result<Option<Expr>> {
     let Expr::Cast { expr, kind, .. } = cast else { return Ok(None) };
-    let mut inner = &**expr;
-    while let Expr::Nested(below) = inner {
-        inner = below;
-    }
+    let inner = known::bare(expr);
     // What is one already, as a driver's parameter that the door knows for one.
     if matches!(inner, Expr::Cast { data_type: ast::DataType::Interval { .. }, .. }) {
         // Default: it stays.
@@ -153,11 +153,15 @@ pub(super) fn as_interval(cast: &Expr) -> Result<Option<Expr>> {
         return Ok(None);
     }
     let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
-    let text = literal(inner);
-    match text.and_then(|text| interval::parse(text, None)) {
-        Some(interval) => Ok(Some(interval_expr(interval))),
-        None if is_try && text.is_some() => Ok(Some(parsed("CAST(NULL AS INTERVAL)", &[], &mut 0)?)),
-        None => Err(Error::unsupported("CAST of this to an interval")),
+    let null = || parsed("CAST(NULL AS INTERVAL)", &[], &mut 0).map(Some);
+    let other = || Error::unsupported("CAST of this to an interval");
+    match known::text_of(inner).ok_or_else(other)? {
+        Known::Null => null(),
+        Known::Text(text) => match interval::parse(&text, None) {
+            Some(interval) => Ok(Some(interval_expr(interval))),
+            None if is_try => null(),
+            None => Err(other()),
+        },
     }
 }
 

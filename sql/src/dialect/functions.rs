@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{
     Rewrite, calls,
     exprs::{self, arguments, bare, formats, literal, parsed, text},
+    known::{self, Known},
     specifiers, templates, times, windows,
 };
 use crate::{
@@ -26,6 +27,7 @@ impl Rewrite {
         calls::chained(function);
         let Some(name) = bare(&function.name) else { return Ok(()) };
         let name = name.as_str();
+        known_part(name, function);
         literals(name, function)?;
         if is_without_separator(name, function) {
             return Ok(());
@@ -138,6 +140,21 @@ fn argument(function: &mut ast::Function, at: usize) -> Option<&mut Expr> {
     match list.args.get_mut(at)? {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
+    }
+}
+
+/// Has the part of a time that is known be a literal, as the planner wants it. That of a statement that is described is one that
+/// is a float, in which all others can be told too.
+fn known_part(name: &str, function: &mut ast::Function) {
+    let is_part = matches!(name, "date_part" | "datepart");
+    if !is_part && !matches!(name, "date_trunc" | "datetrunc") {
+        return;
+    }
+    let Some(part) = argument(function, 0) else { return };
+    match known::text_of(part) {
+        Some(Known::Text(known)) => *part = text(known),
+        Some(Known::Null) if is_part && known::is_open(part) => *part = text("epoch".to_owned()),
+        _ => {}
     }
 }
 

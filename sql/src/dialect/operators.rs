@@ -1,5 +1,7 @@
 //! Expressions but for calls of functions in the planner's words: casts, operators, conditions, fields.
 
+use std::borrow::Cow;
+
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator, Value};
 
 use super::{
@@ -7,6 +9,7 @@ use super::{
     exprs::{
         self, in_subquery, interval_of, is_interval, is_subquery, literal, parsed, similar, text, type_of,
     },
+    known::{self, Known},
     numerics, patterns, quantified, times,
 };
 use crate::{
@@ -149,16 +152,24 @@ impl Rewrite {
             }
             // The time that clocks there show, which is a time of its own: DataFusion's is the same instant by another name.
             Expr::AtTimeZone { timestamp, time_zone } => {
-                let Some(zone) = literal(time_zone) else {
-                    let message = "AT TIME ZONE takes the name of a zone as a literal, not from a column";
-                    return Err(Error::invalid(message));
+                let (zone, template) = match known::text_of(time_zone) {
+                    Some(Known::Text(zone)) => (zone, Cow::Borrowed(LOCAL_TIME)),
+                    // NULL in any, in the type that it has then.
+                    Some(Known::Null) => {
+                        let template = format!("CASE WHEN FALSE THEN {LOCAL_TIME} END");
+                        ("UTC".to_owned(), Cow::Owned(template))
+                    }
+                    None => {
+                        let message = "AT TIME ZONE takes the name of a zone as a literal, not from a column";
+                        return Err(Error::invalid(message));
+                    }
                 };
                 if !zone.chars().all(exprs::is_of_zone) {
                     return Err(Error::invalid(format!("{zone:?} is no name of a time zone")));
                 }
                 let zone = Value::SingleQuotedString(format!("Timestamp(Microsecond, Some(\"{zone}\"))"));
                 let sides = [(**timestamp).clone(), Expr::value(zone)];
-                *expr = parsed(LOCAL_TIME, &sides, &mut 0)?;
+                *expr = parsed(&template, &sides, &mut 0)?;
             }
             // What stands for GLOB, and RLIKE itself.
             Expr::RLike { negated, expr: given, pattern, regexp } => {

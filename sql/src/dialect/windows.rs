@@ -6,7 +6,10 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, Value, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 
-use super::exprs::{bare, plain_number};
+use super::{
+    exprs::{bare, plain_number, text},
+    known::{self, Known},
+};
 use crate::{
     error::{Error, Result},
     fill,
@@ -15,10 +18,49 @@ use crate::{
 /// More rows than a partition has.
 const BEYOND: &str = "1000000000000";
 
+/// Has an offset that is known be a number, as the planner wants it. Where it is a parameter without a value, of a statement that is
+/// described, it is any number or interval; the parameter is returned in the type that it has then, so that the plan tells.
+fn settled(by: &mut Expr) -> Option<Expr> {
+    if matches!(by, Expr::Nested(_)) {
+        *by = known::bare(by).clone();
+    }
+    if !known::is_open(by) {
+        if let Some(Known::Text(number)) = known::value_of(by)
+            && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
+            *by = Expr::value(Value::Number(number, false));
+        }
+        return None;
+    }
+    if matches!(by, Expr::Cast { data_type: ast::DataType::Interval { .. }, .. }) {
+        let day = ast::Interval {
+            value: Box::new(text("1 day".to_owned())),
+            leading_field: None,
+            leading_precision: None,
+            last_field: None,
+            fractional_seconds_precision: None,
+        };
+        return Some(std::mem::replace(by, Expr::Interval(day)));
+    }
+    let open = std::mem::replace(by, Expr::value(Value::Number("1".to_owned(), false)));
+    Some(Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(open),
+        data_type: ast::DataType::BigInt(None),
+        array: false,
+        format: None,
+    })
+}
+
 /// Has a frame that ends before it begins, which has no rows, be one behind all rows: the planner knows no other without any.
 pub(super) fn frame(window: &mut WindowSpec) {
     use WindowFrameBound::{Following, Preceding};
     let Some(frame) = &mut window.window_frame else { return };
+    for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
+        if let Preceding(Some(by)) | Following(Some(by)) = bound {
+            window.partition_by.extend(settled(by));
+        }
+    }
     let offset = |by: &Option<Box<Expr>>| -> Option<f64> { plain_number(by.as_deref()?)?.parse().ok() };
     let ends_before = match (&frame.start_bound, &frame.end_bound) {
         (Following(start), Some(Following(end))) => (offset(end), offset(start)),

@@ -54,7 +54,7 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
     for mut token in tokens {
         singular(&kept, &mut token);
         matched(&kept, &mut token);
-        if is_trimmed_from(&kept, &token) {
+        if is_trimmed_from(&kept, &token) || limited(&mut kept, &token) {
             continue;
         }
         if let Some(number) = with_base(&kept, &token)? {
@@ -119,6 +119,37 @@ fn is_trimmed_from(before: &[TokenWithSpan], token: &TokenWithSpan) -> bool {
         before => before,
     };
     matches!(before, [.., trim, open] if keyword(&trim.token) == Keyword::TRIM && open.token == Token::LParen)
+}
+
+/// `FETCH FIRST (n) ROWS ONLY`, of which `token` is the last word, as `LIMIT (n)`: the parser knows it without parentheses. Whether
+/// it was that.
+fn limited(before: &mut Vec<TokenWithSpan>, token: &TokenWithSpan) -> bool {
+    let is_fetch = |tokens: &[TokenWithSpan]| {
+        let [fetch, first, open, number @ .., close, rows] = tokens else { return false };
+        let is_number = match number {
+            [_] => true,
+            // Drivers write the type behind a parameter.
+            [_, cast, _] => cast.token == Token::DoubleColon,
+            _ => false,
+        };
+        keyword(&fetch.token) == Keyword::FETCH
+            && matches!(keyword(&first.token), Keyword::FIRST | Keyword::NEXT)
+            && matches!((&open.token, &close.token), (Token::LParen, Token::RParen))
+            && matches!(keyword(&rows.token), Keyword::ROW | Keyword::ROWS)
+            && is_number
+    };
+    if keyword(&token.token) != Keyword::ONLY {
+        return false;
+    }
+    let begins = [6, 8]
+        .into_iter()
+        .filter_map(|length| before.len().checked_sub(length))
+        .find(|begins| is_fetch(&before[*begins..]));
+    let Some(begins) = begins else { return false };
+    before.pop();
+    before.remove(begins + 1);
+    before[begins].token = Token::make_keyword("LIMIT");
+    true
 }
 
 /// `0x1F`, `0b101` and `0o17` as numbers: the parser takes the first for bytes, and the others for a number with a name

@@ -263,10 +263,63 @@ async fn dates_and_times_come_with_zones() {
     for (sql, given, rows) in [
         ("SELECT count(*)::text FROM days WHERE day = $1", "2024-02-29 +05:30", "D 3"),
         ("SELECT day, clock FROM days WHERE clock = $1", "01:02:03.000004Z", "D 2024-02-29|01:02:03.000004"),
+        ("SELECT ($1::timestamptz)::text", "2024-02-29 12:00:00.000 +02:00", "D 2024-02-29 10:00:00"),
+        ("SELECT ($1::timestamptz)::text", "2024-02-29 12:00:00 UTC", "D 2024-02-29 12:00:00"),
     ] {
         assert_eq!(told(&mut client, sql, &[], &[given]).await.1, rows, "{sql}");
     }
     assert!(told(&mut client, "SELECT $1::date", &[], &["2024-02-29 noon"]).await.1.starts_with("E 22P02"));
+}
+
+/// What the planner takes as literals alone is not known where a statement is described.
+#[tokio::test(flavor = "multi_thread")]
+async fn zones_parts_and_frames_are_parameters() {
+    let (_server, mut client) = with_numbers().await;
+    for (sql, given, types, rows) in [
+        (
+            "SELECT (moment AT TIME ZONE $1)::text FROM e",
+            &["Europe/Berlin"][..],
+            "[25]",
+            "2024-01-01 01:00:00",
+        ),
+        ("SELECT timezone($1::text, moment)::date FROM e", &["America/New_York"], "[25]", "2023-12-31"),
+        (
+            "SELECT date_trunc('day', moment AT TIME ZONE $1)::date, count(*)::text FROM e \
+             GROUP BY date_trunc('day', moment AT TIME ZONE $1)",
+            &["UTC"],
+            "[25]",
+            "2024-01-01|1",
+        ),
+        ("SELECT (moment - ($1 || ' days')::interval)::date FROM e", &["2"], "[25]", "2023-12-30"),
+        ("SELECT date_part($1, moment) FROM e", &["year"], "[25]", "2024"),
+        ("SELECT date_part($1, moment), i FROM e LIMIT $2", &["decade", "1"], "[25, 20]", "202|1"),
+        (
+            "SELECT (sum(i) OVER (ORDER BY i ROWS BETWEEN $1 PRECEDING AND $2 FOLLOWING))::text FROM e",
+            &["1", "0"],
+            "[20, 20]",
+            "1",
+        ),
+        (
+            "SELECT (sum(i) OVER (ORDER BY moment RANGE BETWEEN $1::interval PRECEDING AND CURRENT ROW))::text FROM e",
+            &["1 day"],
+            "[1186]",
+            "1",
+        ),
+        (
+            "SELECT i FROM e ORDER BY i OFFSET ($1) ROWS FETCH FIRST ($2::integer) ROWS ONLY",
+            &["0", "1"],
+            "[20, 23]",
+            "1",
+        ),
+    ] {
+        let expected = (format!("t {types}"), format!("D {rows}"));
+        assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
+    }
+    // A whole number that is named is one in a text too.
+    let days = "SELECT (moment - ($1 || ' days')::interval)::date FROM e";
+    assert_eq!(told(&mut client, days, &[23], &["2"]).await.1, "D 2023-12-30");
+    let frame = "SELECT sum(i) OVER (ORDER BY i ROWS $1 PRECEDING) FROM e";
+    assert_eq!(told(&mut client, frame, &[], &["-1"]).await.1, "E 42601");
 }
 
 #[tokio::test(flavor = "multi_thread")]
