@@ -16,7 +16,7 @@ use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::{
         array::{DynComparator, make_comparator},
-        compute::cast,
+        compute::{cast, kernels::length::length},
     },
     common::{Result, ScalarValue},
     functions_nested::{map_keys::map_keys, map_values::map_values},
@@ -264,6 +264,9 @@ impl Lists {
                 texts::part(args, rows, self.kind == Kind::Extract)
             }
             Kind::Length if args[0].data_type().is_string() => texts::length(&args[0]),
+            Kind::Length if args[0].data_type().is_binary() => {
+                Ok(cast(&length(args[0].as_ref())?, &DataType::Int64)?)
+            }
             Kind::Ordered { less, same } => {
                 let common = common(&[args[0].data_type().clone(), args[1].data_type().clone()]);
                 let common = common.ok_or_else(|| self.wrong("values of one type"))?;

@@ -75,10 +75,11 @@ const MAP_EXTRACT: &str =
 const MAKE_TIMESTAMP: &str = "make_date($1, $2, $3) + make_time($4, $5, CAST(floor($6) AS INTEGER)) + INTERVAL '1 microsecond' * CAST(round((CAST($6 AS DOUBLE) - floor(CAST($6 AS DOUBLE))) * 1000000) AS BIGINT)";
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 78] = [
+const TEMPLATES: [(&str, usize, &str); 81] = [
     ("element_at", 2, MAP_EXTRACT),
     ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
+    ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
     ("array_to_string_comma_default", 1, "array_to_string($1, ',')"),
     ("array_to_string_comma_default", 2, "array_to_string($1, $2)"),
     ("encode", 1, "arrow_cast($1, 'Binary')"),
@@ -103,6 +104,7 @@ const TEMPLATES: [(&str, usize, &str); 78] = [
     ("argmin", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("max_by", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("bit_length", 1, "CAST(8 * octet_length($1) AS INTEGER)"),
     ("count_if", 1, "count(*) FILTER (WHERE $1)"),
     ("countif", 1, "count(*) FILTER (WHERE $1)"),
     ("date", 1, "CAST($1 AS DATE)"),
@@ -117,6 +119,7 @@ const TEMPLATES: [(&str, usize, &str); 78] = [
     ("divide", 2, "basalt_divide_whole($1, $2)"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("fmod", 2, "$1 % $2"),
+    ("generate_subscripts", 2, "unnest(generate_series(1, len($1)))"),
     ("geomean", 1, "exp(avg(ln($1)))"),
     ("geometric_mean", 1, "exp(avg(ln($1)))"),
     ("hour", 1, "date_part('hour', $1)"),

@@ -466,21 +466,13 @@ impl VisitorMut for Rewrite<'_> {
             return ControlFlow::Break(());
         }
         let TableFactor::Table {
-            name: ObjectName(parts),
-            alias,
-            args,
-            sample,
-            partitions,
-            json_path,
-            version,
-            ..
+            name: ObjectName(parts), alias, args, partitions, json_path, version, ..
         } = factor
         else {
             return ControlFlow::Continue(());
         };
         // What the planner passes over without a word.
         let ignored = [
-            (sample.is_some(), dialect::unknown::SAMPLE),
             (!partitions.is_empty(), "PARTITION behind a table"),
             (json_path.is_some(), "a path behind a table"),
             (version.is_some(), "this form of a table's version"),

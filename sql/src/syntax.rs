@@ -6,7 +6,7 @@
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, Ident, UnaryOperator},
+    ast::{BinaryOperator, Expr, Ident, UnaryOperator},
     dialect::{Dialect, GenericDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
@@ -55,8 +55,9 @@ impl Dialect for Syntax {
         GenericDialect.is_delimited_identifier_start(ch)
     }
 
+    /// `#` is an operator of bits, not the beginning of a name.
     fn is_identifier_start(&self, ch: char) -> bool {
-        GenericDialect.is_identifier_start(ch)
+        ch != '#' && GenericDialect.is_identifier_start(ch)
     }
 
     fn is_identifier_part(&self, ch: char) -> bool {
@@ -68,6 +69,14 @@ impl Dialect for Syntax {
         if is_null(&parser.peek_token_ref().token) {
             parser.advance_token();
             return Some(Ok(Expr::IsNull(Box::new(expr.clone()))));
+        }
+        // The bits that one of both has, which the parser knows in PostgreSQL's dialect alone.
+        if parser.consume_token(&Token::Sharp) {
+            let right = parser.parse_subexpr(self.operators());
+            return Some(right.map(|right| {
+                let (left, right) = (Box::new(expr.clone()), Box::new(right));
+                Expr::BinaryOp { left, op: BinaryOperator::PGBitwiseXor, right }
+            }));
         }
         if parser.parse_keywords(&[BETWEEN, SYMMETRIC]) {
             return Some(self.symmetric(parser, expr, false));
@@ -99,11 +108,11 @@ impl Dialect for Syntax {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        use Token::{Ampersand, Pipe, ShiftLeft, ShiftRight, StringConcat};
+        use Token::{Ampersand, Pipe, Sharp, ShiftLeft, ShiftRight, StringConcat};
         use Token::{Arrow, HashArrow, HashLongArrow, LongArrow};
         match &parser.peek_token_ref().token {
             Arrow | LongArrow | HashArrow | HashLongArrow => Some(Ok(self.operators())),
-            StringConcat | Ampersand | Pipe | ShiftLeft | ShiftRight => Some(Ok(self.operators())),
+            StringConcat | Ampersand | Pipe | Sharp | ShiftLeft | ShiftRight => Some(Ok(self.operators())),
             token if is_null(token) => Some(Ok(self.prec_value(Precedence::Is))),
             _ => None,
         }

@@ -75,6 +75,9 @@ pub(crate) fn settled(of: &mut WindowFunction, schema: &DFSchema) -> Result<bool
     if ignores && ["lag", "lead"].contains(&&*name) && !of.params.args.get(1).is_none_or(is_positive) {
         return Err(Error::unsupported("lag and lead by 0 or less with IGNORE NULLS").into());
     }
+    if ["lag", "lead"].contains(&&*name) && of.params.args.get(1).is_some_and(Expr::any_column_refs) {
+        return Err(Error::unsupported("lag and lead by a number of rows that is no constant").into());
+    }
     if ["lag", "lead"].contains(&&*name) && of.params.args.get(2).is_some_and(Expr::any_column_refs) {
         return Err(Error::unsupported("lag and lead with a default that is no constant").into());
     }

@@ -243,9 +243,24 @@ pub(super) fn length(function: &ast::Function) -> Result<Option<Expr>> {
     let Some([FunctionArg::Unnamed(FunctionArgExpr::Expr(list)), dimension]) = arguments(function) else {
         return Ok(None);
     };
-    if dimension.to_string() != "1" {
-        return Err(Error::unsupported("array_length of another dimension than 1"));
-    }
+    check_dimension("array_length", dimension)?;
     let length = parsed("nullif(len($1), 0)", std::slice::from_ref(list), &mut 0)?;
     Ok(Some(Expr::Nested(Box::new(length))))
+}
+
+/// Lists have one dimension, which PostgreSQL's functions of arrays are told.
+pub(super) fn check_dimension(name: &str, dimension: &FunctionArg) -> Result<()> {
+    match dimension.to_string().as_str() {
+        "1" => Ok(()),
+        _ => Err(Error::unsupported(format!("{name} of another dimension than 1"))),
+    }
+}
+
+/// `mode() WITHIN GROUP (ORDER BY value)` is `mode(value)`: which one it is of several that are as frequent is not said.
+pub(super) fn mode(function: &mut ast::Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    if let ([key], true) = (function.within_group.as_slice(), list.args.is_empty()) {
+        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(key.expr.clone())));
+        function.within_group.clear();
+    }
 }

@@ -28,6 +28,10 @@ impl Rewrite {
         let Some(name) = bare(&function.name) else { return Ok(()) };
         let name = name.as_str();
         known_part(name, function);
+        if let Some(text) = templates::written(name, function, &mut self.doubled)? {
+            *expr = text;
+            return Ok(());
+        }
         literals(name, function)?;
         if is_without_separator(name, function) {
             return Ok(());
@@ -47,6 +51,18 @@ impl Rewrite {
         if let Some(other) = times::called(name, function, &mut self.doubled)? {
             *expr = other;
             return Ok(());
+        }
+        if let Some(made) = times::made(name, function, &mut self.doubled)? {
+            *expr = made;
+            return Ok(());
+        }
+        if name == "mode" {
+            calls::mode(function);
+        }
+        if name == "generate_subscripts"
+            && let Some([_, dimension]) = arguments(function)
+        {
+            calls::check_dimension(name, dimension)?;
         }
         if name == "array_length"
             && let Some(length) = calls::length(function)?

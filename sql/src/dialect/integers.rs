@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::exprs::{bare, literal};
 
 /// Functions, with the places of their arguments that are integers.
-const TAKEN: [(&str, &[usize]); 30] = [
+const TAKEN: [(&str, &[usize]); 31] = [
     ("array_repeat", &[1]),
     ("bit_count", &[0]),
     ("chr", &[0]),
@@ -23,7 +23,8 @@ const TAKEN: [(&str, &[usize]); 30] = [
     ("left_grapheme", &[1]),
     ("lpad", &[1]),
     ("make_date", &[0, 1, 2]),
-    ("make_time", &[0, 1]),
+    ("make_interval", &[0, 1, 2, 3, 4, 5]),
+    ("make_time", &[0, 1, 2]),
     ("make_timestamp", &[0, 1, 2, 3, 4]),
     ("nth_value", &[1]),
     ("ntile", &[0]),

@@ -171,6 +171,16 @@ impl Rewrite {
                 let sides = [(**timestamp).clone(), Expr::value(zone)];
                 *expr = parsed(&template, &sides, &mut 0)?;
             }
+            // What a regular expression finds, or its first group where it has one.
+            Expr::Substring { expr: given, substring_from: Some(pattern), substring_for, .. }
+                if literal(pattern).is_some() =>
+            {
+                if substring_for.is_some() {
+                    return Err(Error::unsupported("SUBSTRING of a pattern with an ESCAPE"));
+                }
+                let sides = [(**given).clone(), (**pattern).clone()];
+                *expr = Expr::Nested(Box::new(parsed("regexp_match($1, $2)[1]", &sides, &mut 0)?));
+            }
             // What stands for GLOB, and RLIKE itself.
             Expr::RLike { negated, expr: given, pattern, regexp } => {
                 let sides = [(**given).clone(), (**pattern).clone()];

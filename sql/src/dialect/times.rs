@@ -1,8 +1,10 @@
 //! Calls and words of times that are others in the planner's words.
 
-use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
+use datafusion::sql::sqlparser::ast::{
+    self, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+};
 
-use super::exprs::{arguments, literal, parsed};
+use super::exprs::{arguments, literal, parsed, plain_number};
 use crate::{
     error::{Error, Result},
     limits,
@@ -28,6 +30,85 @@ pub(super) fn called(name: &str, function: &ast::Function, doubled: &mut usize) 
             Ok(Some(Expr::Nested(Box::new(parsed(template, std::slice::from_ref(of), &mut 0)?))))
         }
         _ => Ok(None),
+    }
+}
+
+/// The arguments of `make_interval`, in their order, and what each is as an interval.
+const PARTS: [(&str, &str); 7] = [
+    ("years", "basalt_interval($1, 'year')"),
+    ("months", "basalt_interval($1, 'month')"),
+    ("weeks", "basalt_interval($1, 'week')"),
+    ("days", "basalt_interval($1, 'day')"),
+    ("hours", "basalt_interval($1, 'hour')"),
+    ("mins", "basalt_interval($1, 'minute')"),
+    ("secs", "INTERVAL '1 microsecond' * CAST(round(CAST($1 AS DOUBLE) * 1000000) AS BIGINT)"),
+];
+
+/// The planner's takes whole seconds, and makes a time that has no others.
+const MAKE_TIME: &str = "CAST(make_time($1, $2, CAST(floor($3) AS INTEGER)) AS TIME) + INTERVAL '1 microsecond' * CAST(round((CAST($3 AS DOUBLE) - floor(CAST($3 AS DOUBLE))) * 1000000) AS BIGINT)";
+
+/// What makes an interval of its parts, or a time of seconds that may have a fraction; `None`: it is another.
+pub(super) fn made(name: &str, function: &ast::Function, doubled: &mut usize) -> Result<Option<Expr>> {
+    let Some(given) = arguments(function) else { return Ok(None) };
+    let made = match (name, given) {
+        ("make_interval", given) => interval(given)?,
+        (
+            "make_time",
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(hour)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(minute)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(second)),
+            ],
+        ) if !is_whole(second) => {
+            parsed(MAKE_TIME, &[hour.clone(), minute.clone(), second.clone()], doubled)?
+        }
+        _ => return Ok(None),
+    };
+    if *doubled > limits::STATEMENT_BYTES {
+        return Err(Error::invalid(format!("too many calls of {name} in one another")));
+    }
+    Ok(Some(Expr::Nested(Box::new(made))))
+}
+
+/// Whether it is written as a whole number, a text or a cast to an integer.
+fn is_whole(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_whole(inner),
+        Expr::Cast { data_type, .. } => {
+            matches!(data_type, DataType::Int(_) | DataType::Integer(_) | DataType::BigInt(_))
+        }
+        expr => {
+            literal(expr).is_some() || plain_number(expr).is_some_and(|number| !number.contains(['.', 'e']))
+        }
+    }
+}
+
+/// The interval of such arguments, by their places or names.
+fn interval(given: &[FunctionArg]) -> Result<Expr> {
+    let wrong = || {
+        let names = PARTS.map(|(name, _)| name).join(", ");
+        Error::invalid(format!("make_interval takes {names}, each once at most"))
+    };
+    let (mut known, mut values, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, argument) in given.iter().enumerate() {
+        let (at, value) = match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (Some(place), value),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                (PARTS.iter().position(|(part, _)| name.value.eq_ignore_ascii_case(part)), value)
+            }
+            _ => return Err(wrong()),
+        };
+        let (name, template) = at.and_then(|at| PARTS.get(at)).ok_or_else(wrong)?;
+        if known.contains(name) {
+            return Err(wrong());
+        }
+        known.push(*name);
+        values.push(value.clone());
+        parts.push(template.replace("$1", &format!("${}", values.len())));
+    }
+    match parts.is_empty() {
+        true => parsed("INTERVAL '0 seconds'", &[], &mut 0),
+        false => parsed(&parts.join(" + "), &values, &mut 0),
     }
 }
 

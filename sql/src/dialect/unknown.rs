@@ -11,14 +11,16 @@ use crate::error::Error;
 const PIVOT: &str = "PIVOT (count(*) FILTER (WHERE k = 'a') is a column of one value)";
 const UNPIVOT: &str =
     "UNPIVOT (a SELECT of each column, with UNION ALL between them, has their values in rows)";
-pub(crate) const SAMPLE: &str =
-    "TABLESAMPLE and USING SAMPLE (WHERE random() < 0.1 takes a part of the rows)";
+const SAMPLE: &str = "TABLESAMPLE and USING SAMPLE (WHERE random() < 0.1 takes a part of the rows)";
 
 /// Why something does not stand in FROM; `None`: it may.
 pub(crate) fn factor(factor: &TableFactor) -> Option<Error> {
     match factor {
         TableFactor::Pivot { .. } => Some(Error::unsupported(PIVOT)),
         TableFactor::Unpivot { .. } => Some(Error::unsupported(UNPIVOT)),
+        TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
+            Some(Error::unsupported(SAMPLE))
+        }
         _ => None,
     }
 }
@@ -84,6 +86,9 @@ mod tests {
             ("UNPIVOT t ON a INTO NAME n VALUE v", "UNION ALL"),
             ("SELECT * FROM t USING SAMPLE 10%", "random()"),
             ("SELECT * FROM t TABLESAMPLE 10%", "random()"),
+            ("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "random()"),
+            ("SELECT * FROM (SELECT * FROM t) AS u TABLESAMPLE BERNOULLI (10)", "random()"),
+            ("SELECT * FROM t JOIN (VALUES (1)) v (x) TABLESAMPLE SYSTEM (10) ON true", "random()"),
         ] {
             let said = said(sql);
             assert!(said.contains(what), "{sql}: {said}");

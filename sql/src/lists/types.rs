@@ -76,7 +76,7 @@ impl Lists {
             }
             Kind::Length => {
                 count(1..=1)?;
-                if !types[0].is_string() {
+                if !types[0].is_string() && !types[0].is_binary() {
                     self.items(types)?;
                 }
                 DataType::Int64

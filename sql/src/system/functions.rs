@@ -127,6 +127,11 @@ pub(crate) fn all() -> Vec<ScalarUDF> {
     FUNCTIONS.iter().map(|(name, gives)| ScalarUDF::new_from_impl(Function::new(name, *gives))).collect()
 }
 
+/// Whether a name is that of one of them.
+pub(crate) fn gives_value(name: &str) -> bool {
+    FUNCTIONS.iter().any(|(known, _)| *known == name)
+}
+
 /// Functions over the names of tables.
 pub(crate) fn of_names(numbers: Arc<Numbers>) -> Vec<ScalarUDF> {
     [Naming::Name, Naming::Number]

@@ -33,7 +33,7 @@ use futures_util::future::{BoxFuture, join_all};
 pub use client::Client;
 pub(crate) use client::functions_of_client;
 use functions::of_views;
-pub(crate) use functions::{all as functions, of_names, quoted as quoted_name};
+pub(crate) use functions::{all as functions, gives_value, of_names, quoted as quoted_name};
 pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
 pub use tables::Value;

@@ -348,6 +348,8 @@ async fn what_is_refused_says_why_and_where() {
         ("SELECT 1 INTO b FROM flights", "not supported"),
         ("SELECT nosuch(1)", "nosuch"),
         ("SELECT count(*) FROM flights TABLESAMPLE (10)", "TABLESAMPLE"),
+        ("SELECT count(*) FROM (SELECT 1) AS t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
+        ("SELECT 1 FROM flights JOIN (SELECT 1) t TABLESAMPLE SYSTEM (10) ON true", "TABLESAMPLE"),
         ("SELECT 1 FROM flights FETCH FIRST 1 ROW WITH TIES", "TIES"),
         ("SELECT 1 FROM flights FOR UPDATE", "FOR UPDATE"),
         ("SELECT (1, 2) > ALL (SELECT 1)", "a row of 2 values before 1 columns"),
