@@ -76,6 +76,7 @@ mod nan;
 mod nearest;
 mod nested;
 mod no_statement;
+mod numbered;
 mod octets;
 mod of_texts;
 mod once_per_key;

@@ -1,5 +1,6 @@
 //! ORDER BY of an expression: a name in it is first that of a column of the tables, and only then one of the answer, as in
 //! DuckDB and PostgreSQL. DataFusion takes it the other way round, so that such an expression is computed below, where there are no others.
+//! So is a column with the name of its table, where the answer has another one of its name: the planner has no two of them.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -10,8 +11,8 @@ use datafusion::{
         parser::Statement,
         sqlparser::{
             ast::{
-                self, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
-                Value, ValueWithSpan, VisitMut as _, VisitorMut, visit_expressions_mut,
+                self, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+                SetExpr, TableFactor, Value, ValueWithSpan, VisitMut as _, VisitorMut, visit_expressions_mut,
             },
             dialect::GenericDialect,
             parser::Parser,
@@ -37,6 +38,9 @@ pub(crate) async fn by_columns(session: &SessionState, statement: &mut Statement
     if let ControlFlow::Break(error) = statement.visit(&mut asked) {
         return Err(error);
     }
+    if !asked.is_meant {
+        return Ok(());
+    }
     let mut tables = Tables::new();
     for name in asked.tables {
         let provider = match session.schema_for_ref(TableReference::bare(name.as_str())) {
@@ -49,9 +53,7 @@ pub(crate) async fn by_columns(session: &SessionState, statement: &mut Statement
             tables.insert(name, columns);
         }
     }
-    if !tables.is_empty() {
-        let _ = statement.visit(&mut Apart(&tables));
-    }
+    let _ = statement.visit(&mut Apart(&tables));
     Ok(())
 }
 
@@ -59,6 +61,7 @@ pub(crate) async fn by_columns(session: &SessionState, statement: &mut Statement
 #[derive(Default)]
 struct Asked {
     tables: Vec<String>,
+    is_meant: bool,
 }
 
 impl VisitorMut for Asked {
@@ -75,18 +78,11 @@ impl VisitorMut for Asked {
                 }
             }
         }
-        if let Some((select, orders)) = ordered(query) {
-            let aliases = aliases(select);
-            let mut is_meant = false;
-            for order in orders {
-                each_name(order, |name| {
-                    is_meant |= aliases.contains_key(&name.value);
-                    None
-                });
-            }
-            if is_meant {
-                self.tables.extend(relations(select).map(|(name, _)| name.to_owned()));
-            }
+        if let Some((select, orders)) = ordered(query)
+            && is_meant(select, orders)
+        {
+            self.is_meant = true;
+            self.tables.extend(relations(select).map(|(name, _)| name.to_owned()));
         }
         ControlFlow::Continue(())
     }
@@ -98,51 +94,120 @@ impl VisitorMut for Apart<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if let Some(apart) = apart(query, self.0) {
+        if ordered(query).is_some_and(|(select, orders)| is_meant(select, orders))
+            && let Some(apart) = apart(query, self.0)
+        {
             *query = apart;
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The same query with what it orders by computed below, beside its columns: `SELECT b FROM (SELECT 0 - b AS b, t.b * 2 AS
-/// "order 1" FROM t) ORDER BY "order 1"`. `None`: there is no need, or the columns have no names to ask for them by.
-fn apart(query: &mut Query, tables: &Tables) -> Option<Query> {
+/// The same query with what it orders by computed below, beside its columns: `SELECT * EXCLUDE ("order 1") FROM (SELECT 0 - b
+/// AS b, t.b * 2 AS "order 1" FROM t) ORDER BY "order 1"`. `None`: there is no need, or other rows would come of it.
+fn apart(query: &Query, tables: &Tables) -> Option<Query> {
     let mut outer = query.clone();
     let (select, orders) = ordered(&mut outer)?;
-    if select.distinct.is_some() {
+    // Each column of theirs is one by which rows are alike.
+    if select.distinct.is_some() || matches!(select.group_by, GroupByExpr::All(_)) {
         return None;
     }
-    let names = select.projection.iter().map(name_of).collect::<Option<Vec<_>>>()?;
     let (mut inner, called, mut is_needed) = (select.clone(), aliases(select), false);
+    let mut below = Vec::new();
     for (at, order) in orders.enumerate() {
-        let mut below = order.clone();
-        each_name(&mut below, |name| {
-            let column = relations(&inner)
-                .filter(|(table, _)| tables.get(*table).is_some_and(|columns| columns.contains(&name.value)));
+        // Above are the answer's columns alone.
+        if matches!(&*order, Expr::Identifier(name) if is_of_answer(select, name)) {
+            continue;
+        }
+        let mut expr = order.clone();
+        each_name(&mut expr, |names| {
+            let [name] = names else {
+                is_needed |= is_hidden(select, names);
+                return None;
+            };
+            let name = written(name);
+            let column = relations(select)
+                .filter(|(table, _)| tables.get(*table).is_some_and(|columns| columns.contains(&name)));
             let mut tables = column.map(|(_, called)| called.clone());
-            match (called.get(&name.value), tables.next(), tables.next()) {
+            match (called.get(&name), tables.next(), tables.next()) {
                 (Some(_), Some(table), None) => {
                     is_needed = true;
-                    Some(Expr::CompoundIdentifier(vec![table, name.clone()]))
+                    Some(Expr::CompoundIdentifier(vec![table, Ident::with_quote('"', name.as_str())]))
                 }
-                (Some(expr), None, _) => Some(Expr::Nested(Box::new(expr.clone()))),
+                (Some(expr), None, _) => Some(Expr::Nested(Box::new((*expr).clone()))),
                 _ => None,
             }
         });
         let alias = Ident::with_quote('"', format!("order {}", at + 1));
         *order = Expr::Identifier(alias.clone());
-        inner.projection.push(SelectItem::ExprWithAlias { expr: below, alias });
+        below.push(ObjectName::from(vec![alias.clone()]));
+        inner.projection.push(SelectItem::ExprWithAlias { expr, alias });
     }
-    let mut parsed = Parser::parse_sql(&GenericDialect {}, "SELECT 1 FROM (SELECT 1) AS ordered").ok()?;
+    if !is_needed {
+        return None;
+    }
+    let mut parsed = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM (SELECT 1) AS ordered").ok()?;
     let Some(ast::Statement::Query(template)) = parsed.pop() else { return None };
     let SetExpr::Select(mut around) = *template.body else { return None };
-    around.projection =
-        names.into_iter().map(|name| SelectItem::UnnamedExpr(Expr::Identifier(name))).collect();
+    let opt_exclude = Some(ast::ExcludeSelectItem::Multiple(below));
+    let options = ast::WildcardAdditionalOptions { opt_exclude, ..Default::default() };
+    around.projection = vec![SelectItem::Wildcard(options)];
     let TableFactor::Derived { subquery, .. } = &mut around.from.first_mut()?.relation else { return None };
     *subquery.body = SetExpr::Select(Box::new(inner));
     *outer.body = SetExpr::Select(around);
-    is_needed.then_some(outer)
+    Some(outer)
+}
+
+/// Whether what a SELECT is ordered by has names that may be those of other columns than the answer's.
+fn is_meant<'a>(select: &Select, orders: impl Iterator<Item = &'a mut Expr>) -> bool {
+    let (called, mut is_meant) = (aliases(select), false);
+    // A name alone is that of a column of the answer, where it has one.
+    for order in orders.filter(|order| !matches!(order, Expr::Identifier(_))) {
+        each_name(order, |names| {
+            is_meant |= match names {
+                [name] => called.contains_key(&written(name)),
+                names => is_hidden(select, names),
+            };
+            None
+        });
+    }
+    is_meant
+}
+
+/// Whether the answer has another column of the name of this one, which is called with its table.
+fn is_hidden(select: &Select, names: &[Ident]) -> bool {
+    let ([first, ..], Some(last)) = (names, names.last()) else { return false };
+    let is_called = |called: &Ident, name: &Ident| written(called) == written(name);
+    let mut items = select.projection.iter();
+    let is_other = items.any(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if is_called(alias, last) => match expr {
+            Expr::Identifier(own) => !is_called(own, last),
+            Expr::CompoundIdentifier(own) => own.as_slice() != names,
+            _ => true,
+        },
+        _ => false,
+    });
+    // What a column of the answer is called stands for its fields.
+    is_other
+        && (relations(select).any(|(_, table)| is_called(table, first))
+            || !aliases(select).contains_key(&written(first)))
+}
+
+/// Whether the answer has a column of this name.
+fn is_of_answer(select: &Select, name: &Ident) -> bool {
+    select.projection.iter().any(|item| match (name_of(item), item) {
+        (Some(own), _) => written(&own) == written(name),
+        (None, SelectItem::UnnamedExpr(expr)) => expr.to_string() == name.value,
+        _ => false,
+    })
+}
+
+/// A name as columns have it: it is in lower case where it is not in quotes.
+fn written(name: &Ident) -> String {
+    match name.quote_style {
+        None => name.value.to_lowercase(),
+        Some(_) => name.value.clone(),
+    }
 }
 
 /// What a column of a SELECT is called, where that is written.
@@ -161,21 +226,23 @@ fn ordered(query: &mut Query) -> Option<(&Select, impl Iterator<Item = &mut Expr
     let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &mut query.order_by else {
         return None;
     };
-    // A name alone, or a number, is a column of the answer.
+    // A number is a column of the answer.
     let orders = orders.iter_mut().map(|order| &mut order.expr);
-    Some((select, orders.filter(|order| !matches!(order, Expr::Identifier(_) | Expr::Value(_)))))
+    Some((select, orders.filter(|order| !matches!(order, Expr::Value(_)))))
 }
 
 /// What a SELECT calls by a new name.
-fn aliases(select: &Select) -> BTreeMap<String, Expr> {
+fn aliases(select: &Select) -> BTreeMap<String, &Expr> {
     let named = select.projection.iter().filter_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } => {
             let keeps = match expr {
-                Expr::Identifier(name) => name.value == alias.value,
-                Expr::CompoundIdentifier(names) => names.last().is_some_and(|name| name.value == alias.value),
+                Expr::Identifier(name) => written(name) == written(alias),
+                Expr::CompoundIdentifier(names) => {
+                    names.last().is_some_and(|name| written(name) == written(alias))
+                }
                 _ => false,
             };
-            (!keeps).then(|| (alias.value.clone(), expr.clone()))
+            (!keeps).then(|| (written(alias), expr))
         }
         _ => None,
     });
@@ -202,14 +269,17 @@ fn relations(select: &Select) -> impl Iterator<Item = (&str, &Ident)> {
     })
 }
 
-/// Puts another expression in the place of each name for which there is one.
-fn each_name(order: &mut Expr, mut other: impl FnMut(&Ident) -> Option<Expr>) {
+/// Puts another expression in the place of each name for which there is one; those behind points are names together.
+fn each_name(order: &mut Expr, mut other: impl FnMut(&[Ident]) -> Option<Expr>) {
     let _ = visit_expressions_mut(order, |expr| {
-        if let Expr::Identifier(name) = expr
-            && let Some(other) = other(name)
-        {
+        let names = match &*expr {
+            Expr::Identifier(name) => std::slice::from_ref(name),
+            Expr::CompoundIdentifier(names) => names.as_slice(),
+            _ => return ControlFlow::<()>::Continue(()),
+        };
+        if let Some(other) = other(names) {
             *expr = other;
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
 }

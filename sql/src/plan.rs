@@ -48,7 +48,7 @@ use crate::{
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     named,
     nan::{self, OneNan},
-    octets,
+    numbered, octets,
     operators::Planner,
     parse::{Parameters, as_query},
     places::{self, Places},
@@ -150,7 +150,11 @@ impl Base {
             .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
-        builder.window_functions().get_or_insert_default().push(Arc::new(fill::function()));
+        let windows = builder.window_functions().get_or_insert_default();
+        for function in windows.iter_mut().filter(|of| numbered::NAMES.contains(&of.name())) {
+            *function = Arc::new(numbered::function(Arc::clone(function)));
+        }
+        windows.push(Arc::new(fill::function()));
         let of_lambdas = builder.higher_order_functions().get_or_insert_default();
         let ours: Vec<_> = lambdas::all().map(Arc::new).collect();
         of_lambdas.retain(|function| {

@@ -38,8 +38,8 @@ pub(super) enum Command {
     Execute(String, Vec<Option<String>>),
     /// A prepared statement; `None`: all.
     Deallocate(Option<String>),
-    /// A cursor, and the words of its query, which begins at this one.
-    Declare(String, usize),
+    /// A cursor, the words of its query, which begins at this one, and whether it stays when its transaction is committed.
+    Declare(String, usize, bool),
     /// How many rows, of which cursor; `None`: all.
     Fetch(Option<u64>, String),
     /// How many rows are passed over, of which cursor; `None`: all.
@@ -362,9 +362,10 @@ fn name(words: &[Word]) -> Result<String> {
 
 fn declare(words: &[Word]) -> Result<Command> {
     let [Word::Plain(name) | Word::Name(name), rest @ ..] = words else { return Err(syntax("DECLARE")) };
+    let mut is_held = false;
     for (at, word) in rest.iter().enumerate() {
         match word {
-            Word::Plain(word) if word == "for" => return Ok(Command::Declare(name.clone(), at + 3)),
+            Word::Plain(word) if word == "for" => return Ok(Command::Declare(name.clone(), at + 3, is_held)),
             Word::Plain(word)
                 if ["no", "cursor", "without", "hold", "insensitive", "asensitive"]
                     .contains(&word.as_str()) => {}
@@ -374,9 +375,7 @@ fn declare(words: &[Word]) -> Result<Command> {
                     return Err(Error::unsupported("cursors that go back are not supported"));
                 }
             }
-            Word::Plain(word) if word == "with" => {
-                return Err(Error::unsupported("cursors that outlive their transaction are not supported"));
-            }
+            Word::Plain(word) if word == "with" && plain(rest, at + 1) == Some("hold") => is_held = true,
             _ => return Err(syntax("DECLARE")),
         }
     }
@@ -464,7 +463,11 @@ mod tests {
         );
         assert_eq!(parsed("SHOW CREATE TABLE t").unwrap(), None);
         assert_eq!(command("deallocate \"A\""), Command::Deallocate(Some("A".to_owned())));
-        assert_eq!(command("DECLARE c NO SCROLL CURSOR FOR SELECT 1"), Command::Declare("c".to_owned(), 6));
+        let declared = |at, is_held| Command::Declare("c".to_owned(), at, is_held);
+        assert_eq!(command("DECLARE c NO SCROLL CURSOR FOR SELECT 1"), declared(6, false));
+        assert_eq!(command("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1"), declared(6, false));
+        // As Django has it.
+        assert_eq!(command("DECLARE \"c\" NO SCROLL CURSOR WITH HOLD FOR SELECT 1"), declared(8, true));
         assert_eq!(command("FETCH FORWARD 10 FROM \"c\""), Command::Fetch(Some(10), "c".to_owned()));
         assert_eq!(command("PREPARE p AS SELECT 1"), Command::Prepare("p".to_owned(), Vec::new(), 3));
         let types = vec![types::INT8, types::TEXT];
@@ -503,7 +506,7 @@ mod tests {
             "SET TIME ZONE INTERVAL '1 day'",
             "SET a = INTERVAL '+00:00' HOUR TO MINUTE",
             "DECLARE c SCROLL CURSOR FOR SELECT 1",
-            "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+            "DECLARE c CURSOR WITH FOR SELECT 1",
             "FETCH PRIOR FROM c",
             "FETCH RELATIVE 2 FROM c",
             "MOVE BACKWARD 2 FROM c",

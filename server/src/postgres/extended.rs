@@ -239,7 +239,7 @@ impl Session {
         let Some(part) = &prepared.part else { return Ok(None) };
         let of_cursor = match self.command_of(part)? {
             None => None,
-            Some(Command::Declare(_, at)) => Some(declared(part, at)?),
+            Some(Command::Declare(_, at, _)) => Some(declared(part, at)?),
             Some(_) => return Ok(None),
         };
         // Default: the statement itself.

@@ -42,7 +42,18 @@ pub(super) struct Portal {
     of: Option<Arc<Prepared>>,
     /// The types of its columns, where they were told before.
     told: Option<Vec<DataType>>,
+    held: Held,
     run: Run,
+}
+
+/// Whether a portal stays when transactions end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    Not,
+    /// It does if its own one is committed.
+    OfBlock,
+    /// It does.
+    Always,
 }
 
 #[derive(Debug)]
@@ -81,7 +92,24 @@ impl Portal {
         of: Option<Arc<Prepared>>,
     ) -> Self {
         let told = of.as_ref().and_then(|of| of.known());
-        Self { part, parameters, formats, of, told, run: Run::Not }
+        Self { part, parameters, formats, of, told, held: Held::Not, run: Run::Not }
+    }
+
+    pub(super) fn hold(&mut self, held: Held) {
+        self.held = held;
+    }
+
+    /// Whether it may stay when its transaction ends.
+    pub(super) fn is_held(&self) -> bool {
+        self.held != Held::Not
+    }
+
+    /// Whether it stays behind a transaction, which was committed or not.
+    pub(super) fn outlives(&mut self, committed: bool) -> bool {
+        if committed && self.held == Held::OfBlock {
+            self.held = Held::Always;
+        }
+        self.held == Held::Always
     }
 
     /// The client asks for its columns before it begins: what it was told of another portal holds no longer.

@@ -269,7 +269,7 @@ impl Session {
                 self.skips = false;
                 self.sync_batch().await?;
                 if self.transaction.state == State::None {
-                    self.portals.clear();
+                    self.portals.retain(|_, portal| portal.is_held());
                 }
                 self.ready().await
             }
@@ -377,7 +377,7 @@ impl Session {
         }
         done?;
         if self.transaction.state == State::None {
-            self.portals.clear();
+            self.portals.retain(|_, portal| portal.is_held());
         }
         self.ready().await
     }

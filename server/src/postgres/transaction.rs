@@ -12,7 +12,7 @@ use pgwire::messages::{
 use super::{
     command::Command,
     error::{Error, Result},
-    portal::{Portal, reads},
+    portal::{Held, Portal, reads},
     session::Session,
     settings::Settings,
     wire::End,
@@ -241,8 +241,8 @@ impl Session {
                 self.count()?;
                 "DEALLOCATE"
             }
-            Command::Declare(name, at) => {
-                self.declare(name, part, at, parameters).await?;
+            Command::Declare(name, at, is_held) => {
+                self.declare(name, part, at, is_held, parameters).await?;
                 "DECLARE CURSOR"
             }
             Command::Fetch(rows, name) => return self.fetch_cursor(&name, rows, formats, describes).await,
@@ -324,7 +324,10 @@ impl Session {
     /// was set for it alone.
     async fn end(&mut self, commits: bool) -> std::result::Result<(), End> {
         let transaction = std::mem::take(&mut self.transaction);
-        self.portals.clear();
+        match commits {
+            true => self.portals.retain(|_, portal| portal.is_held()),
+            false => self.portals.retain(|_, portal| portal.outlives(false)),
+        }
         let committed = match commits {
             true => self.commit(&transaction).await,
             false => {
@@ -332,6 +335,7 @@ impl Session {
                 Ok(())
             }
         };
+        self.portals.retain(|_, portal| portal.outlives(commits && committed.is_ok()));
         self.end_settings(transaction, commits && committed.is_ok())?;
         committed
     }
@@ -397,15 +401,20 @@ impl Session {
         name: String,
         part: &Part,
         at: usize,
+        is_held: bool,
         parameters: &[Literal],
     ) -> std::result::Result<(), End> {
-        if self.transaction.state == State::None {
+        let is_alone = self.transaction.state == State::None;
+        if is_alone && !is_held {
             return Err(Error::new("25P01", "DECLARE CURSOR can only be used in transaction blocks").into());
         }
         if self.portals.contains_key(&name) {
             return Err(Error::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
         let mut portal = Portal::new(Some(declared(part, at)?), parameters.to_vec(), Vec::new(), None);
+        if is_held {
+            portal.hold(if is_alone { Held::Always } else { Held::OfBlock });
+        }
         self.begin(&mut portal).await?;
         self.keep(name, portal)?;
         Ok(())

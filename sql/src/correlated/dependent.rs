@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use datafusion::{
+    arrow::datatypes::DataType,
     common::{
-        Column, JoinConstraint, JoinType, NullEquality, Result,
+        Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
-    functions_window::row_number::row_number_udwf,
     logical_expr::{
         Aggregate, Case, Distinct, DistinctOn, Expr, ExprFunctionExt as _, ExprSchemable as _, FetchType,
         Filter, Join, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType, Sort, SortExpr,
-        Union, Values, Window, binary_expr, expr::WindowFunction, lit,
+        Union, Values, Window, binary_expr, cast, expr::WindowFunction, lit,
     },
+    optimizer::simplify_expressions::{ExprSimplifier, SimplifyContext},
 };
 
 use super::{Dependent, Domain, Names, asof::Asof, keys, outer_columns, refused};
+use crate::numbered;
 
 /// Whether a plan reads columns of a domain.
 fn reads(plan: &LogicalPlan, domain: &Domain) -> bool {
@@ -102,6 +104,22 @@ fn named(old: &Expr, new: Expr) -> Expr {
     }
 }
 
+/// A limit by the numbers that its expressions stand for, such as those of parameters, which come in casts: the planner's own rules
+/// look at it later.
+fn by_numbers(limit: Limit) -> Result<Limit> {
+    let number = |rows: Expr| -> Result<Expr> {
+        let schema = DFSchema::empty();
+        let data_type = rows.get_type(&schema)?;
+        if !data_type.is_integer() && !data_type.is_null() {
+            return Err(refused(&format!("with a LIMIT or OFFSET of {data_type}")));
+        }
+        let simplifier = ExprSimplifier::new(SimplifyContext::default());
+        simplifier.simplify(simplifier.coerce(cast(rows, DataType::Int64), &schema)?)
+    };
+    let number = |rows: Option<Box<Expr>>| rows.map(|rows| number(*rows).map(Box::new)).transpose();
+    Ok(Limit { skip: number(limit.skip)?, fetch: number(limit.fetch)?, input: limit.input })
+}
+
 fn columns(keys: &[Column]) -> Vec<Expr> {
     keys.iter().cloned().map(Expr::Column).collect()
 }
@@ -165,7 +183,7 @@ impl Names<'_> {
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
                 self.dependent(Arc::unwrap_or_clone(sort.input), domain)
             }
-            LogicalPlan::Limit(limit) => self.limit(limit, domain),
+            LogicalPlan::Limit(limit) => self.limit(by_numbers(limit)?, domain),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, domain),
             LogicalPlan::Window(window) => self.window(window, domain),
             LogicalPlan::Join(join) => self.both(join, domain),
@@ -194,7 +212,7 @@ impl Names<'_> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
-            return Err(refused("with a LIMIT that is no literal"));
+            return Err(refused("with a LIMIT that is no constant"));
         };
         let (skip, fetch) = (i64::try_from(skip).ok(), fetch.map(i64::try_from).transpose().ok());
         let (Some(skip), Some(fetch)) = (skip, fetch) else { return Err(refused("with such a LIMIT")) };
@@ -241,13 +259,11 @@ impl Names<'_> {
 
     /// The number of a row among those that are alike in some way, in an order, and the column that has it, from 1.
     fn row_number(&mut self, alike: Vec<Expr>, order: Vec<SortExpr>) -> Result<(Expr, Expr)> {
-        let number = Expr::from(WindowFunction::new(row_number_udwf(), Vec::new())).partition_by(alike);
+        let number = Expr::from(WindowFunction::new(numbered::row_number(), Vec::new())).partition_by(alike);
         let number = if order.is_empty() { number.build()? } else { number.order_by(order).build()? };
         let name = Column::new(Some(self.fresh()), "number");
         let number = number.alias_qualified(name.relation.clone(), &name.name);
-        // It is an unsigned integer.
-        let at = Expr::Column(name);
-        Ok((number, datafusion::logical_expr::cast(at, datafusion::arrow::datatypes::DataType::Int64)))
+        Ok((number, Expr::Column(name)))
     }
 
     /// DISTINCT ON as the rows that are the first of those that are alike, by their numbers, in the order in which it gives them.

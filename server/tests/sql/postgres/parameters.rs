@@ -111,6 +111,19 @@ async fn places_tell_the_types_of_parameters() {
     let (_server, mut client) = with_numbers().await;
     for (sql, given, types, rows) in [
         ("SELECT $1, i FROM e LIMIT $2 OFFSET $3", &["x", "2", "0"][..], "[25, 20, 20]", "x|1"),
+        (
+            "SELECT i, (SELECT o.f FROM e o WHERE o.i = e.i ORDER BY o.f LIMIT $1) FROM e",
+            &["1"],
+            "[20]",
+            "1|2.5",
+        ),
+        (
+            "SELECT q.f FROM e, LATERAL (SELECT o.f FROM e o WHERE o.i = e.i ORDER BY o.f LIMIT $1 OFFSET $2) q",
+            &["1", "0"],
+            "[20, 20]",
+            "2.5",
+        ),
+        ("SELECT i FROM e WHERE EXISTS (SELECT 1 FROM e o WHERE o.i = e.i LIMIT $1)", &["1"], "[20]", "1"),
         ("SELECT i FROM e WHERE $1", &["t"], "[16]", "1"),
         ("SELECT i FROM e WHERE NOT $1", &["f"], "[16]", "1"),
         ("SELECT i FROM e WHERE $1 AND $2", &["t", "t"], "[16, 16]", "1"),

@@ -363,6 +363,38 @@ async fn cursors_pass_over_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cursors_with_hold_outlive_their_transaction() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    // As Django has it.
+    let declare = |name: &str| {
+        format!("DECLARE \"{name}\" NO SCROLL CURSOR WITH HOLD FOR SELECT key FROM t ORDER BY key")
+    };
+    assert_eq!(client.query(&declare("a")).await, ["C DECLARE CURSOR", "Z I"]);
+    assert_eq!(client.query("FETCH 2 FROM a").await, ["T", "D 0", "D 1", "C FETCH 2", "Z I"]);
+    client.query("BEGIN; DECLARE gone CURSOR FOR SELECT key FROM t").await;
+    assert_eq!(client.query(&declare("b")).await, ["C DECLARE CURSOR", "Z T"]);
+    assert_eq!(client.query("FETCH b").await, ["T", "D 0", "C FETCH 1", "Z T"]);
+    assert_eq!(client.query("COMMIT").await, ["C COMMIT", "Z I"]);
+    assert_eq!(client.query("FETCH gone").await, ["E 34000", "Z I"]);
+    // Also behind a Sync, and behind another block.
+    client.parse("", "SELECT 1", &[]).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["1", "Z I"]);
+    client.query("BEGIN").await;
+    client.query(&declare("c")).await;
+    assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+    assert_eq!(client.query("FETCH c").await, ["E 34000", "Z I"]);
+    assert_eq!(client.query("FETCH b").await, ["T", "D 1", "C FETCH 1", "Z I"]);
+    assert_eq!(
+        client.query("MOVE 996 a; FETCH ALL FROM a").await[2..],
+        ["D 998", "D 999", "C FETCH 2", "Z I"]
+    );
+    assert_eq!(client.query("CLOSE a; CLOSE b; FETCH b").await[1..], ["C CLOSE CURSOR", "E 34000", "Z I"]);
+    assert_eq!(client.query("DECLARE d CURSOR FOR SELECT 1").await, ["E 25P01", "Z I"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn portals_of_what_writes_have_no_rows_to_fetch() {
     let server = filled(|_| {}).await;
     let mut client = Client::connect(&server).await;
