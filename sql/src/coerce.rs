@@ -12,7 +12,7 @@ use datafusion::{
     optimizer::analyzer::type_coercion::TypeCoercionRewriter,
 };
 
-use crate::{equal_intervals, functions, parameters};
+use crate::{equal_intervals, functions, parameters, untyped};
 
 /// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
 /// float32 is the float32 that a person means by it.
@@ -112,6 +112,10 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
 pub(crate) fn compared(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
     let Ok(own) = expr.get_type(schema) else { return Ok(false) };
     let [column] = &subquery.subquery.schema().fields()[..] else { return Ok(false) };
+    if column.data_type().is_binary() && untyped::is_one(Some(&*expr)) {
+        *expr = functions::bytes(std::mem::take(expr), false);
+        return Ok(true);
+    }
     let types = [&own, column.data_type()];
     let Some(float) = float_of(types.into_iter()) else {
         let Some(timestamp) = timestamp_of(types.into_iter()) else { return Ok(false) };

@@ -15,6 +15,7 @@ mod bytes;
 mod calendar;
 mod carried;
 mod catalog;
+mod chains;
 mod checked;
 mod choices;
 mod coerce;

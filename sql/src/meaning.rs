@@ -2,6 +2,7 @@
 //! is an error, where a float meets a decimal the decimal becomes a float, never the float a decimal, intervals are compared
 //! by how long they are, and times and timestamps are written as people do.
 
+mod compared;
 mod types;
 
 use std::sync::Arc;
@@ -186,7 +187,14 @@ fn named(subquery: &mut Subquery) -> Result<bool> {
     Ok(true)
 }
 
-pub(crate) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub(crate) fn rewritten(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_other = compared::settled(&mut expr, schema)?;
+    let mut meant = meant(expr, schema)?;
+    meant.transformed |= is_other;
+    Ok(meant)
+}
+
+fn meant(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         expr if named::inner(&expr).is_some() => {
             // Default: it is what it was.

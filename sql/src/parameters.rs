@@ -61,6 +61,32 @@ pub(crate) fn beside(op: ArithmeticOpName, side: &mut Expr, own: DataType, other
     }
 }
 
+/// Gives parameters that may be of any type, and are compared with values as what is of a row is, the type that these have, as
+/// the planner does where they stand alone; whether there were any.
+pub(crate) fn compared(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let values: Vec<&Expr> = sides.iter().map(|side| &**side).collect();
+    let Some(common) = common(&values, schema) else { return false };
+    let mut changed = false;
+    for side in sides.iter_mut().filter(|side| open(side).is_some()) {
+        if let Expr::Placeholder(placeholder) = &mut **side {
+            let field = Field::new(placeholder.id.clone(), common.clone(), true);
+            placeholder.field = Some(Arc::new(field));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// The type of those of some values that have one, where there are parameters among them that may be of any.
+fn common(values: &[&Expr], schema: &DFSchema) -> Option<DataType> {
+    if !values.iter().any(|value| open(value).is_some()) {
+        return None;
+    }
+    let known = values.iter().filter(|value| open(value).is_none());
+    let known = known.filter_map(|value| value.get_type(schema).ok()).filter(|of| !of.is_null());
+    known.map(Some).reduce(|a, b| both(&a?, &b?)).flatten()
+}
+
 /// The type in which a parameter is taken beside a value of another type.
 fn taken(op: ArithmeticOpName, other: &DataType) -> Option<DataType> {
     let whole = i16::from(DECIMAL128_MAX_PRECISION);
@@ -430,12 +456,7 @@ impl Suggested {
 
     /// Values that are of one type, which is that of those that have one.
     fn alike(&mut self, values: &[&Expr], schema: &DFSchema) {
-        if !values.iter().any(|value| open(value).is_some()) {
-            return;
-        }
-        let known = values.iter().filter(|value| open(value).is_none());
-        let known = known.filter_map(|value| value.get_type(schema).ok()).filter(|of| !of.is_null());
-        if let Some(common) = known.map(Some).reduce(|a, b| both(&a?, &b?)).flatten() {
+        if let Some(common) = common(values, schema) {
             values.iter().for_each(|value| self.suggest(value, &common));
         }
     }

@@ -28,7 +28,7 @@ use datafusion::{
 };
 
 use crate::{
-    describe, dialect,
+    chains, describe, dialect,
     error::{Error, Result, of_parser},
     given::{cast_as_said, parameter},
     headings::{Headings, Naming},
@@ -42,25 +42,6 @@ use crate::{
 };
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
-
-/// Words of which a text may have a chain.
-const CHAINS: [Keyword; 15] = [
-    Keyword::AND,
-    Keyword::OR,
-    Keyword::NOT,
-    Keyword::IS,
-    Keyword::IN,
-    Keyword::LIKE,
-    Keyword::ILIKE,
-    Keyword::BETWEEN,
-    Keyword::COLLATE,
-    Keyword::AT,
-    Keyword::UNION,
-    Keyword::INTERSECT,
-    Keyword::EXCEPT,
-    Keyword::JOIN,
-    Keyword::EXPLAIN,
-];
 
 /// A text that was cut into tokens.
 #[derive(Debug)]
@@ -109,7 +90,7 @@ impl Text {
         dialect::quote_columns(&mut tokens);
         let mut tokens = dialect::tokens(tokens)?;
         let inlined = dialect::take_materialized(&mut tokens);
-        check_length(&tokens)?;
+        chains::check_length(&tokens)?;
         Ok(Self { tokens, versions, inlined })
     }
 
@@ -326,40 +307,6 @@ fn at_version(name: &str) -> Named {
         Some((table, Ok(version))) => (table.to_owned(), Some(version)),
         _ => (name.to_owned(), None),
     }
-}
-
-/// Bounds how deep a tree may become that the parser makes of a chain: everything walks it by recursion.
-fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut operators = 0;
-    let mut before = &Token::Comma;
-    for token in tokens.iter().map(|token| &token.token) {
-        operators += usize::from(match token {
-            Token::Number(..)
-            | Token::Placeholder(_)
-            | Token::Question
-            | Token::SingleQuotedString(_)
-            | Token::Comma
-            | Token::Period
-            | Token::LParen
-            | Token::RParen => false,
-            // A sign, as in long lists.
-            Token::Minus => !matches!(before, Token::Comma | Token::LParen),
-            // The first cast of a value, which drivers write behind each parameter.
-            Token::DoubleColon => !matches!(before, Token::Placeholder(_) | Token::Question),
-            // What stands behind it is parsed before it, and may be another one.
-            Token::Word(word) if word.keyword == Keyword::INTERVAL => {
-                !matches!(before, Token::Comma | Token::LParen)
-            }
-            Token::Word(word) => word.quote_style.is_none() && CHAINS.contains(&word.keyword),
-            _ => true,
-        });
-        before = token;
-    }
-    if operators > limits::OPERATORS {
-        let message = format!("{operators} operators; the limit is {}", limits::OPERATORS);
-        return Err(Error::new(ErrorKind::FilterTooLarge, message));
-    }
-    Ok(())
 }
 
 /// Takes the clauses `FOR VERSION AS OF n` out of a text, of which the parser's dialect knows nothing.

@@ -10,6 +10,7 @@ use arrow_array::{
     Array as _, ArrayRef, BooleanArray, Int64Array, StringArray, cast::AsArray as _, types::Int64Type,
 };
 use arrow_schema::{DataType, TimeUnit};
+use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::compute::cast,
     common::{Result, ScalarValue},
@@ -19,7 +20,7 @@ use datafusion::{
 };
 
 use super::{DATABASE, Numbers, OWNER, SCHEMA, tables, types};
-use crate::{functions::cast_to_texts, given};
+use crate::{error::Error, functions::cast_to_texts, given};
 
 /// What a function gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +35,8 @@ enum Gives {
     First,
     /// A text made of its arguments: see [`text`].
     Made,
+    /// The number of the type that a text names; NULL, where there is no such type.
+    OfType,
     /// Whether a table is seen without its schema.
     IsVisible,
     /// When the server began.
@@ -48,7 +51,7 @@ static START: LazyLock<i64> = LazyLock::new(|| {
 });
 
 /// Functions that give the same for all statements.
-const FUNCTIONS: [(&str, Gives); 68] = [
+const FUNCTIONS: [(&str, Gives); 70] = [
     ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_schema", Gives::Text(SCHEMA)),
     ("current_database", Gives::Text(DATABASE)),
@@ -118,7 +121,9 @@ const FUNCTIONS: [(&str, Gives); 68] = [
     ("quote_nullable", Gives::Made),
     ("current_setting", Gives::Made),
     ("set_config", Gives::Made),
-    ("to_regtype", Gives::NoInt),
+    ("to_regtype", Gives::Made),
+    ("basalt_type_name", Gives::Made),
+    ("basalt_type_number", Gives::OfType),
 ];
 
 /// All that give the same for all statements.
@@ -175,7 +180,7 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.gives {
             Gives::Text(_) | Gives::NoText | Gives::First | Gives::Made => DataType::Utf8,
-            Gives::Int(_) | Gives::NoInt => DataType::Int64,
+            Gives::Int(_) | Gives::NoInt | Gives::OfType => DataType::Int64,
             Gives::Yes | Gives::No | Gives::IsVisible => DataType::Boolean,
             Gives::Start => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         })
@@ -198,6 +203,11 @@ impl ScalarUDFImpl for Function {
                 None => ScalarValue::Utf8(None),
             },
             Gives::Made => return made(self.name, &args),
+            Gives::OfType => {
+                let names = strings(&args, 0)?;
+                let numbers: Int64Array = names.iter().map(|name| name.and_then(types::number)).collect();
+                return Ok(ColumnarValue::Array(Arc::new(numbers)));
+            }
             Gives::IsVisible => {
                 let numbers = integers(&args, 0)?;
                 let visible = |number: i64| !tables::INFORMATION.contains(&number);
@@ -231,6 +241,12 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
             };
             types.iter().enumerate().map(format).collect()
         }
+        "to_regtype" => strings(args, 0)?.iter().map(|name| name.and_then(types::shown)).collect(),
+        // Numbers of no type too.
+        "basalt_type_name" => {
+            let shown = |name: &str| types::shown(name).unwrap_or_else(|| name.to_owned());
+            strings(args, 0)?.iter().map(|name| name.map(shown)).collect()
+        }
         "pg_size_pretty" => integers(args, 0)?.iter().map(|size| size.map(pretty)).collect(),
         "quote_ident" => strings(args, 0)?.iter().map(|name| name.map(quoted)).collect(),
         "quote_literal" => strings(args, 0)?.iter().map(|text| text.map(given::quoted)).collect(),
@@ -242,9 +258,9 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         "set_config" => {
             let (names, values) = (strings(args, 0)?, strings(args, 1)?);
             let set = |(name, value): (Option<&str>, _)| match name {
-                Some(name) if setting(name).is_none() => Err(crate::error::Error::invalid(format!(
-                    "set_config takes no setting {name:?}: SET does"
-                ))),
+                Some(name) if setting(name).is_none() => {
+                    Err(Error::invalid(format!("set_config takes no setting {name:?}: SET does")))
+                }
                 _ => Ok(value),
             };
             names.iter().zip(values.iter()).map(set).collect::<std::result::Result<_, _>>()?
@@ -257,9 +273,7 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
                 None => false,
             };
             let known = |name: Option<&str>| match name.map(|name| (name, setting(name))) {
-                Some((name, None)) if !may_miss => {
-                    Err(crate::error::Error::invalid(format!("no setting {name:?}")))
-                }
+                Some((name, None)) if !may_miss => Err(Error::invalid(format!("no setting {name:?}"))),
                 known => Ok(known.and_then(|(_, value)| value)),
             };
             strings(args, 0)?.iter().map(known).collect::<std::result::Result<_, _>>()?
@@ -323,7 +337,7 @@ fn setting(name: &str) -> Option<String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Naming {
-    /// From a number to a name: what a `regclass` is as text.
+    /// From a number to a name: what a `regclass` is as text. From a text to the number, which `'t'::regclass` is.
     Name,
     /// From a name to a number, which stands for itself; NULL, where there is no such table.
     Number,
@@ -362,23 +376,31 @@ impl ScalarUDFImpl for Named {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, of: &[DataType]) -> Result<DataType> {
         Ok(match self.naming {
+            Naming::Name if of.first().is_some_and(DataType::is_string) => DataType::Int64,
             Naming::Name => DataType::Utf8,
             Naming::Number => DataType::Int64,
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let known = |name: &str| name.parse().ok().or_else(|| self.numbers.find(name));
         let array: ArrayRef = match self.naming {
+            Naming::Name if args.args.first().is_some_and(|of| of.data_type().is_string()) => {
+                let none = |name: &str| Error::new(ErrorKind::TableNotFound, format!("no table {name:?}"));
+                let number = |name: &str| known(name).ok_or_else(|| none(name));
+                let names = strings(&args, 0)?;
+                let numbers = names.iter().map(|name| name.map(number).transpose());
+                Arc::new(numbers.collect::<std::result::Result<Int64Array, _>>()?)
+            }
             Naming::Name => {
                 let name =
                     |number: i64| self.numbers.name(number).map_or_else(|| number.to_string(), str::to_owned);
                 Arc::new(integers(&args, 0)?.iter().map(|number| number.map(name)).collect::<StringArray>())
             }
             Naming::Number => {
-                let number = |name: &str| name.parse().ok().or_else(|| self.numbers.find(name));
-                Arc::new(strings(&args, 0)?.iter().map(|name| name.and_then(number)).collect::<Int64Array>())
+                Arc::new(strings(&args, 0)?.iter().map(|name| name.and_then(known)).collect::<Int64Array>())
             }
         };
         Ok(ColumnarValue::Array(array))

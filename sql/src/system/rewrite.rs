@@ -2,12 +2,15 @@
 //!
 //! * `pg_catalog.` before a name of a function, a type, an operator or a column is left out, `public.` before a table.
 //! * A virtual table has its name with its schema as one name, as which the statement's catalog knows it.
-//! * `'t'::regclass` is the number of a table; of anything else it is the table's name. The other types of names are texts.
+//! * `'t'::regclass` is the number of a table, as is that of other texts; of numbers it is the table's name. The other types of
+//!   names are texts, those of types numbers beside numbers.
 //! * `= ANY (ARRAY[...])` is IN; a collation that is that of all texts is left out.
 //! * A query over a virtual table that is always empty has no rows: its columns are NULLs, so that nothing that it would do
 //!   with rows has to be understood.
 //! * A subquery over virtual tables that stands for a value is the greatest one that it has: there is one at most, which
 //!   the planner does not know.
+
+mod named;
 
 use std::ops::ControlFlow;
 
@@ -26,7 +29,7 @@ use datafusion::sql::sqlparser::{
 use super::{
     DATABASE, Numbers, SCHEMA,
     empty::{aggregates, empty, is_empty, is_of_system},
-    hidden, introspection, keywords, tables, with,
+    hidden, introspection, keywords, tables, types, with,
 };
 use crate::error::{Error, Result};
 
@@ -113,6 +116,7 @@ fn null() -> Expr {
 
 fn text(expr: &Expr) -> Option<&str> {
     match expr {
+        Expr::Nested(inner) => text(inner),
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text),
             _ => None,
@@ -239,6 +243,14 @@ impl Rewrite<'_> {
                 }
                 self.function(function)
             }
+            Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right } => {
+                named::as_numbers(vec![&mut **left, &mut **right]);
+                None
+            }
+            Expr::InList { expr, list, .. } => {
+                named::as_numbers(list.iter_mut().chain([&mut **expr]).collect());
+                None
+            }
             Expr::BinaryOp { op, .. } => {
                 if let BinaryOperator::PGCustomBinaryOperator(name) = op
                     && let [schema, sign] = name.as_slice()
@@ -346,6 +358,11 @@ impl Rewrite<'_> {
     }
 
     fn cast(&mut self, inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
+        if named::is_of_numbers(data_type)
+            && let Some(number) = named::number(inner)
+        {
+            return Some(number);
+        }
         let of = match &*data_type {
             DataType::Regclass => "regclass".to_owned(),
             DataType::Custom(name, _) => {
@@ -357,8 +374,11 @@ impl Rewrite<'_> {
             }
             // A name that was made a number is the name again.
             DataType::Text | DataType::Varchar(_) => {
-                let Expr::Cast { expr, data_type: DataType::Regclass, .. } = inner else { return None };
-                return text(expr).map(|_| (**expr).clone());
+                let Expr::Cast { expr: name, data_type: DataType::Regclass, .. } = inner else { return None };
+                return match text(name) {
+                    Some(_) => Some((**name).clone()),
+                    None => expr(&format!("regclass_name(to_regclass(CAST({name} AS TEXT)))")),
+                };
             }
             _ => return None,
         };
@@ -378,8 +398,11 @@ impl Rewrite<'_> {
                 None => expr(&format!("regclass_name({inner})")),
             },
             "regtype" => match literal {
-                Some(_) => Some(inner.clone()),
-                None => expr(&format!("format_type({inner}, -1)")),
+                Some(name) => {
+                    let shown = types::shown(name).unwrap_or_else(|| name.to_owned());
+                    Some(Expr::Value(Value::SingleQuotedString(shown).into()))
+                }
+                None => expr(&format!("basalt_type_name({inner})")),
             },
             "regnamespace" => match literal {
                 Some(_) => Some(inner.clone()),

@@ -55,6 +55,15 @@ pub(crate) const ARRAYS: [(u32, &str, u32); 12] = [
     (1231, "_numeric", 1700),
 ];
 
+/// Other names of types than they have in `pg_type` and in SQL.
+const ALIASES: [(&str, &str); 5] = [
+    ("char varying", "varchar"),
+    ("dec", "numeric"),
+    ("decimal", "numeric"),
+    ("float", "float8"),
+    ("int", "int4"),
+];
+
 /// Arrays as types of their own.
 pub(crate) fn arrays() -> impl Iterator<Item = PostgresType> {
     ARRAYS.into_iter().map(|(oid, name, _)| of(oid, -1, name, name))
@@ -99,6 +108,37 @@ pub(crate) fn format(oid: i64, modifier: i64) -> Option<String> {
     })
 }
 
+/// The number of a type by its number or any of its names, whose digits say nothing; `None`: there is no such type.
+pub(crate) fn number(name: &str) -> Option<i64> {
+    if let Ok(number) = name.trim().parse() {
+        return Some(number);
+    }
+    let lower = name.replace('"', "").to_lowercase();
+    let own = lower.trim();
+    let own = own.strip_prefix("pg_catalog.").unwrap_or(own);
+    let (before, behind) = match own.split_once('(') {
+        Some((before, rest)) => (before, rest.split_once(')')?.1),
+        None => (own, ""),
+    };
+    let whole = format!("{before} {behind}");
+    let words = whole.split(|c: char| c.is_whitespace() || "[]".contains(c)).filter(|word| !word.is_empty());
+    let plain = words.collect::<Vec<_>>().join(" ");
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == plain);
+    let plain = alias.map_or(plain.as_str(), |(_, name)| *name);
+    let known = TYPES.iter().find(|(known, _)| known.name == plain || known.sql == plain);
+    let known = known.map(|(known, _)| known.oid);
+    if whole.contains("[]") {
+        return ARRAYS.iter().find(|(.., of)| Some(*of) == known).map(|(array, ..)| (*array).into());
+    }
+    let array = || ARRAYS.iter().find(|(_, name, _)| *name == plain).map(|(array, ..)| *array);
+    known.or_else(array).map(i64::from)
+}
+
+/// What PostgreSQL calls a type that is named by its number or any of its names; `None`: there is no such type.
+pub(crate) fn shown(name: &str) -> Option<String> {
+    format(number(name)?, -1)
+}
+
 #[cfg(test)]
 mod tests {
     use arrow_schema::TimeUnit;
@@ -120,5 +160,30 @@ mod tests {
         assert_eq!(format(1, -1), None);
         assert_eq!(format(1007, -1).unwrap(), "integer[]");
         assert_eq!(format(1231, decimal.modifier.into()).unwrap(), "numeric(12,2)[]");
+    }
+
+    #[test]
+    fn types_are_known_by_all_of_their_names() {
+        for (name, number_of, shown_as) in [
+            ("int8", 20, "bigint"),
+            ("BIGINT", 20, "bigint"),
+            (" 20 ", 20, "bigint"),
+            ("int", 23, "integer"),
+            ("pg_catalog.\"int4\"", 23, "integer"),
+            ("varchar(3)", 1043, "character varying"),
+            ("decimal(9, 2)", 1700, "numeric"),
+            ("timestamp", 1114, "timestamp without time zone"),
+            ("timestamp(3) with  time zone", 1184, "timestamp with time zone"),
+            ("int4[]", 1007, "integer[]"),
+            ("_text", 1009, "text[]"),
+            ("numeric(9, 2)[]", 1231, "numeric[]"),
+        ] {
+            assert_eq!(number(name), Some(number_of), "{name}");
+            assert_eq!(shown(name).as_deref(), Some(shown_as), "{name}");
+        }
+        for name in ["hstore", "", "varchar(3", "bytea[]", "[]"] {
+            assert_eq!(number(name), None, "{name}");
+        }
+        assert_eq!(shown("1"), None);
     }
 }

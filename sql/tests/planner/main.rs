@@ -370,6 +370,14 @@ async fn what_is_refused_says_why_and_where() {
         format!("SELECT distance FROM flights WHERE {}distance = 100", "distance = 5 OR ".repeat(400));
     assert_eq!(ask(&engine, &tables, &either).await, ["100"]);
     assert_eq!(fails(&engine, &tables, &chain(20_000)).await.0, ErrorKind::FilterTooLarge);
+    // Casts of constants are no chain, casts of casts are.
+    let casts = vec!["('1'::int)"; 1500].join(", ");
+    assert_eq!(
+        ask(&engine, &tables, &format!("SELECT count(*) FROM (VALUES {casts}) AS v (a)")).await,
+        ["1500"]
+    );
+    let chain = format!("SELECT 1{}", "::int".repeat(20_000));
+    assert_eq!(fails(&engine, &tables, &chain).await.0, ErrorKind::FilterTooLarge);
     // What the parser reads by recursion that nothing ends.
     for (word, rest) in [("EXPLAIN ", "SELECT 1"), ("EXPLAIN VERBOSE ", "SELECT 1"), ("INTERVAL ", "'1'")] {
         let select = if word == "INTERVAL " { "SELECT " } else { "" };

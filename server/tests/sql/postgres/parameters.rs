@@ -133,6 +133,10 @@ async fn places_tell_the_types_of_parameters() {
         ("SELECT greatest(i, $1), least(f, $2) FROM e", &["5", "1.5"], "[23, 701]", "5|1.5"),
         ("SELECT i FROM e WHERE $1 BETWEEN i AND 3 AND $2 IN (i, 9)", &["2", "9"], "[20, 20]", "1"),
         ("SELECT lag(i, $1, $2) OVER (ORDER BY i) FROM e", &["1", "5"], "[20, 23]", "5"),
+        // Of rows each is told what stands beside it.
+        ("SELECT i FROM e WHERE (moment, i) < ($1, $2)", &["2024-01-02 00:00:00+00", "1"], "[1184, 23]", "1"),
+        ("SELECT i FROM e WHERE (born, i) >= ($1, $2)", &["2024-01-01", "1"], "[1082, 23]", "1"),
+        ("SELECT i FROM e WHERE (d, s) IN (($1, $2))", &["3.25", "a"], "[1700, 25]", "1"),
         // The column is told as it comes: what is given is a bigint.
         ("SELECT i % $1 FROM e", &["2"], "[23]", "1"),
         // There is a plan for one of them as a number alone.

@@ -68,7 +68,25 @@ fn casts_of_names_are_numbers_and_texts() {
     assert_eq!(rewritten("SELECT c.oid::regclass"), "SELECT regclass_name(c.oid)");
     assert_eq!(rewritten("SELECT '\"pg_catalog\" . \"pg_class\"'::regclass"), "SELECT 1259");
     assert_eq!(rewritten("SELECT $1::regclass"), "SELECT to_regclass(CAST($1 AS TEXT))");
-    assert_eq!(rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"), "SELECT format_type(a, -1)::TEXT");
+    assert_eq!(
+        rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"),
+        "SELECT basalt_type_name(a)::TEXT"
+    );
+    assert_eq!(rewritten("SELECT ('pg_class')::regclass"), "SELECT 1259");
+    let both = "SELECT regclass_name(to_regclass(CAST(a || b AS TEXT)))";
+    assert_eq!(rewritten("SELECT (a || b)::regclass::text").replace("(a || b)", "a || b"), both);
+    assert_eq!(rewritten("SELECT c.oid::regclass::oid"), "SELECT to_regclass(CAST(c.oid AS TEXT))");
+    assert_eq!(rewritten("SELECT 'int8'::regtype, ('_text')::regtype"), "SELECT 'bigint', 'text[]'");
+    assert_eq!(rewritten("SELECT 'int8'::regtype::oid, 'hstore'::regtype::int"), "SELECT 20, NULL");
+    assert_eq!(rewritten("SELECT a = 'int8'::regtype, to_regtype('int4') <> 3"), "SELECT a = 20, 23 <> 3");
+    assert_eq!(
+        rewritten("SELECT a IN ('int8'::regtype, b::regtype)"),
+        "SELECT a IN (20, basalt_type_number(CAST(b AS TEXT)))"
+    );
+    for texts in ["'bigint'", "pg_typeof(b)", "b::TEXT"] {
+        let sql = format!("SELECT {texts} = 'int8'::regtype");
+        assert_eq!(rewritten(&sql), format!("SELECT {texts} = 'bigint'"));
+    }
 }
 
 #[test]
