@@ -175,6 +175,11 @@ def check_psycopg(server, reference):
         for binary in False, True:
             row = connection.cursor(binary=binary).execute(wide).fetchone()
             assert row == (b"ab", dt.time(10, 20, 30), decimal.Decimal("-1.5")), row
+        lists = "SELECT ARRAY[1, NULL], ARRAY['a b', 'NULL', '', NULL], '{}'::int[], [DATE '2024-02-29'], INTERVAL '3 days 04:05:06'"
+        span = dt.timedelta(days=3, hours=4, minutes=5, seconds=6)
+        for binary in False, True:
+            row = connection.cursor(binary=binary).execute(lists).fetchone()
+            assert row == ([1, None], ["a b", "NULL", "", None], [], [dt.date(2024, 2, 29)], span), row
         # A text of no type that it names, beside numbers of one.
         assert connection.execute("SELECT %s, name FROM airlines ORDER BY name LIMIT %s", ["x", 1]).fetchone()[0] == "x"
         assert connection.execute("SELECT upper(%s), 2 - %s", ["x", 1]).fetchone() == ("X", 1)
@@ -220,6 +225,8 @@ def check_psycopg2(server, reference):
     with connection.cursor() as cursor:
         cursor.execute(BY_HOUR)
         compare("psycopg2", cursor.fetchall(), reference.execute(BY_HOUR).fetchall())
+        cursor.execute("SELECT ARRAY[1, 2], ARRAY['a b'], INTERVAL '-1 day 2 hours'")
+        assert cursor.fetchone() == ([1, 2], ["a b"], dt.timedelta(days=-1, hours=2))
     connection.close()
 
 
@@ -281,6 +288,11 @@ async def check_asyncpg(server, reference):
     later = "SELECT TIMESTAMP '2024-01-01 00:00:00' + $1"
     assert plain(await connection.fetchval(later, dt.timedelta(days=1, hours=2))) == dt.datetime(2024, 1, 2, 2)
     assert await connection.fetchval("SELECT CASE WHEN $1 THEN 1 ELSE $2 END", False, 7) == 7
+    # What lists are of it asks for first.
+    carriers = "SELECT array_agg(carrier ORDER BY carrier), array_agg(length(name) ORDER BY carrier) FROM airlines"
+    assert list(await connection.fetchrow(carriers)) == list(reference.execute(carriers).fetchone())
+    span = await connection.fetchval("SELECT TIMESTAMP '2024-01-03 12:00:00' - TIMESTAMP '2024-01-01'")
+    assert span == dt.timedelta(days=2, hours=12), span
     # NULL leaves the types that were told.
     assert await connection.fetchval("SELECT max(coalesce($1, month)) FROM flights", None) == 12
     async with connection.transaction():

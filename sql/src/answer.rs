@@ -1,15 +1,17 @@
-//! The rows of a plan as those of an answer, whose columns have the engine's types. What has none of them is text.
+//! The rows of a plan as those of an answer, whose columns have the engine's types. What has none of them is text, but for
+//! clients that take lists and intervals.
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
 use basalt_core::{
     logical::Logical as Held,
     schema::{DataType as Logical, Field, Schema},
 };
 use datafusion::{
     arrow::{
+        buffer::OffsetBuffer,
         compute::{CastOptions, cast_with_options},
         util::display::{ArrayFormatter, FormatOptions},
     },
@@ -17,11 +19,12 @@ use datafusion::{
 };
 
 use crate::{
+    catalog::Catalog,
     command::TextOf,
     error::{Error, Result},
     functions,
     headings::Headings,
-    limits,
+    limits, lists, nested,
 };
 
 /// How the columns of a plan are shown.
@@ -48,16 +51,31 @@ impl Shown {
         Ok(Self::of(Schema::of_answer(fields.collect())))
     }
 
+    /// The same for whoever asks: lists and intervals of the plan are what they are to those that take them.
+    pub(crate) fn for_client(mut self, catalog: &dyn Catalog, typed: &SchemaRef) -> Self {
+        if catalog.takes_lists() {
+            let fields = self.arrow.fields().iter().zip(typed.fields());
+            let field = |(shown, typed): (&FieldRef, &FieldRef)| match list_or_interval(typed.data_type()) {
+                Some(data_type) => Arc::new(shown.as_ref().clone().with_data_type(data_type)),
+                None => Arc::clone(shown),
+            };
+            self.arrow = Arc::new(ArrowSchema::new(fields.map(field).collect::<Vec<_>>()));
+        }
+        self
+    }
+
     /// Columns that have the engine's types already.
     pub(crate) fn of(schema: Schema) -> Self {
         let arrow = schema.to_outer_arrow();
         Self { schema, arrow }
     }
 
+    /// The columns, of which lists and intervals are texts.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
+    /// The columns as its rows have them.
     pub(crate) fn arrow(&self) -> &SchemaRef {
         &self.arrow
     }
@@ -103,6 +121,24 @@ pub(crate) fn shown_type(data_type: &DataType) -> Logical {
     }
 }
 
+/// The type of what is no text to clients that take lists and intervals; `None`: it is any other one. Lists whose values are
+/// lists are not of one length each, which PostgreSQL's arrays are.
+fn list_or_interval(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Interval(_) | DataType::Duration(_) => Some(functions::INTERVAL),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            let item = match item.data_type() {
+                nested if nested::is_nested(nested) => return None,
+                DataType::Null => DataType::Utf8,
+                // Default: it is one of those of other columns.
+                other => list_or_interval(other).unwrap_or_else(|| shown_field("", other).to_arrow_type()),
+            };
+            Some(DataType::List(Arc::new(ArrowField::new_list_field(item, true))))
+        }
+        _ => None,
+    }
+}
+
 /// What a text stands for where a parameter of an Arrow type is taken as one.
 pub(crate) fn stands_for(data_type: &DataType) -> Option<TextOf> {
     match data_type {
@@ -123,6 +159,11 @@ pub(crate) fn stands_for(data_type: &DataType) -> Option<TextOf> {
 fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if column.data_type() == data_type {
         return Ok(Arc::clone(column));
+    }
+    match data_type {
+        DataType::Interval(_) => return Ok(Arc::new(functions::as_intervals(column)?)),
+        DataType::List(item) => return shown_lists(column, item),
+        _ => {}
     }
     let casts = match column.data_type() {
         DataType::Timestamp(..) => true,
@@ -156,6 +197,25 @@ fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
         false => Ok(None),
     });
     Ok(Arc::new(texts.collect::<Result<StringArray>>()?))
+}
+
+/// Lists, whose values are shown.
+fn shown_lists(column: &ArrayRef, item: &FieldRef) -> Result<ArrayRef> {
+    let list = lists::as_list(column)?;
+    // Batches may share the values, of which each shows its own.
+    let values = match list.value_offsets() {
+        [first, .., last] => list.values().slice(offset(*first), offset(*last) - offset(*first)),
+        _ => list.values().slice(0, 0),
+    };
+    let (values, offsets) =
+        (shown(&values, item.data_type())?, OffsetBuffer::from_lengths(list.offsets().lengths()));
+    let shown = ListArray::try_new(Arc::clone(item), offsets, values, list.nulls().cloned());
+    Ok(Arc::new(shown.map_err(|error| Error::Internal(error.to_string()))?))
+}
+
+fn offset(offset: i32) -> usize {
+    // Default: none is negative.
+    usize::try_from(offset).unwrap_or_default()
 }
 
 fn cast(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {

@@ -157,6 +157,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether whoever asks takes intervals, and lists of values that are no lists, structs or maps: to others they are texts.
+    fn takes_lists(&self) -> bool {
+        false
+    }
+
     /// The nodes that may run tasks of the statement; `None`: there is this one alone.
     fn nodes(&self) -> Option<Arc<dyn Nodes>> {
         None

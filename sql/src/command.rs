@@ -1,5 +1,6 @@
 //! What a statement does, takes and gives, as the doors tell it.
 
+use arrow_schema::SchemaRef;
 use basalt_core::schema::{DataType, Schema};
 
 use crate::copy::CopyForm;
@@ -80,6 +81,8 @@ pub struct Description {
     pub texts: Vec<Option<TextOf>>,
     /// The columns of its answer; of COPY FROM STDIN, those that the client sends.
     pub schema: Schema,
+    /// The same as the rows have them: with lists and intervals, where the client takes such, which are texts in `schema`.
+    pub arrow: SchemaRef,
     /// In which form the client sends the rows of COPY FROM STDIN.
     pub copied: Option<CopyForm>,
 }

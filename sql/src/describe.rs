@@ -1,5 +1,7 @@
 //! What a statement takes and gives, told without running it.
 
+use std::sync::Arc;
+
 use arrow_schema::DataType;
 use basalt_core::schema::{DataType as Logical, Schema};
 use datafusion::{
@@ -21,7 +23,7 @@ use crate::{
     made::{affected_schema, columns_schema, settings_schema, tables_schema, text_schema, views_schema},
     parameters,
     parse::{Parameters, as_query},
-    plan::{physical, unplanned, verify},
+    plan::{catalog, physical, unplanned, verify},
     plans::{Listed, Pins},
     resolve::{Resolved, resolve},
     summary,
@@ -66,8 +68,7 @@ pub(crate) async fn describe(
         }
         Resolved::Write(session, rewritten, _) => {
             let query = Statement::Statement(Box::new(rewritten.query));
-            let taken = takes(&session, query, command, &Headings::default(), said).await?;
-            Ok(Description { schema: affected_schema(), ..taken })
+            Ok(affects(takes(&session, query, command, &Headings::default(), said).await?))
         }
         Resolved::Rows(effect, rows, table) => {
             let (parameters, texts) = rows.parameters(table.schema(), &effect);
@@ -75,12 +76,10 @@ pub(crate) async fn describe(
         }
         Resolved::CreateAs(session, _, query, _) => {
             let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
-            let taken = takes(&session, query, command, &Headings::default(), said).await?;
-            Ok(Description { schema: affected_schema(), ..taken })
+            Ok(affects(takes(&session, query, command, &Headings::default(), said).await?))
         }
         Resolved::CopyTo(session, query, ..) => {
-            let taken = takes(&session, as_query(query), command, &Headings::default(), said).await?;
-            Ok(Description { schema: affected_schema(), ..taken })
+            Ok(affects(takes(&session, as_query(query), command, &Headings::default(), said).await?))
         }
         // What the client sends, which it is told of before it does.
         Resolved::CopyFrom(table, columns, Target::Client(form)) => {
@@ -120,10 +119,11 @@ async fn takes(
     let known = |at: usize| types.get(&format!("${}", at + 1)).cloned().flatten();
     let types: Vec<_> =
         (0..last).map(|at| known(at).or_else(|| is_text(at).then_some(DataType::Utf8))).collect();
-    let (types, schema) = any_typed(session, logical, types, headings).await?;
+    let (types, shown) = any_typed(session, logical, types, headings).await?;
     let parameters = types.iter().map(shown_type).collect();
     let texts = types.iter().map(stands_for).collect();
-    Ok(Description { command, parameters, texts, schema, copied: None })
+    let (schema, arrow) = (shown.schema().clone(), Arc::clone(shown.arrow()));
+    Ok(Description { command, parameters, texts, schema, arrow, copied: None })
 }
 
 /// The types of the parameters, and the answer's columns. What may have any type is text, unless the statement has no plan
@@ -133,7 +133,7 @@ async fn any_typed(
     logical: LogicalPlan,
     types: Vec<Option<DataType>>,
     headings: &Headings,
-) -> Result<(Vec<DataType>, Schema)> {
+) -> Result<(Vec<DataType>, Shown)> {
     let open: Vec<_> = (0..types.len()).filter(|at| types[*at].is_none()).collect();
     match typed(session, logical.clone(), &types, &DataType::Utf8, headings).await {
         Err(_) if !open.is_empty() => {}
@@ -160,16 +160,28 @@ async fn typed(
     types: &[Option<DataType>],
     unknown: &DataType,
     headings: &Headings,
-) -> Result<(Vec<DataType>, Schema)> {
+) -> Result<(Vec<DataType>, Shown)> {
     let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
     let nulls = types.iter().map(|of| ScalarValue::try_from(&parameters::given(of)));
     let nulls = nulls.collect::<PlanResult<Vec<_>>>();
     let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
     let physical = physical(session, &logical).await?;
-    let shown = Shown::new(logical.schema(), &physical.schema(), headings)?;
-    Ok((types, shown.schema().clone()))
+    let typed = physical.schema();
+    let shown = Shown::new(logical.schema(), &typed, headings)?;
+    let shown = match catalog(session) {
+        Some(catalog) => shown.for_client(&*catalog, &typed),
+        None => shown,
+    };
+    Ok((types, shown))
+}
+
+/// What a statement takes that writes what a query gives.
+fn affects(query: Description) -> Description {
+    let Description { command, parameters, texts, .. } = query;
+    Description { parameters, texts, ..described(command, affected_schema()) }
 }
 
 fn described(command: Command, schema: Schema) -> Description {
-    Description { command, parameters: Vec::new(), texts: Vec::new(), schema, copied: None }
+    let arrow = schema.to_outer_arrow();
+    Description { command, parameters: Vec::new(), texts: Vec::new(), schema, arrow, copied: None }
 }

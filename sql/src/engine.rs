@@ -13,6 +13,7 @@ use std::{
 };
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use basalt_core::{
     error::ErrorKind,
     exec::Memory,
@@ -175,7 +176,8 @@ impl Engine {
             let sql = request.sql.clone();
             match located(plan::plan(&shared, request).await, &sql) {
                 Ok(Planned { command, shown, mut batches, copied }) => {
-                    if head.send(Ok((command, shown.schema().clone(), copied))).is_err() {
+                    let columns = (shown.schema().clone(), Arc::clone(shown.arrow()));
+                    if head.send(Ok((command, columns, copied))).is_err() {
                         return;
                     }
                     loop {
@@ -200,8 +202,8 @@ impl Engine {
             }
         }));
         let task = AbortOnDrop(task.abort_handle(), given_up);
-        let (command, schema, copied) = of_head.await.map_err(|_| panicked())??;
-        Ok(Answer { command, schema, copied, batches, ended: false, _task: task })
+        let (command, (schema, arrow), copied) = of_head.await.map_err(|_| panicked())??;
+        Ok(Answer { command, schema, arrow, copied, batches, ended: false, _task: task })
     }
 
     /// Plans a statement and says what it takes and gives; it is not run. The values of its parameters are not needed; `types`
@@ -345,6 +347,7 @@ enum Piece {
 pub struct Answer {
     command: Command,
     schema: Schema,
+    arrow: SchemaRef,
     copied: Option<CopyForm>,
     batches: mpsc::Receiver<Piece>,
     ended: bool,
@@ -362,9 +365,14 @@ impl Answer {
         self.copied.as_ref()
     }
 
-    /// The columns.
+    /// The columns. Where the client takes lists and intervals, which are texts here, [`Self::arrow`] has them.
     pub fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    /// The columns as the rows have them.
+    pub fn arrow(&self) -> &SchemaRef {
+        &self.arrow
     }
 
     /// The next rows; `None`: the answer is complete.

@@ -471,25 +471,27 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
                 .map(|value| value.map(interval::time))
                 .collect()
         }
-        DataType::Interval(_) => {
-            let intervals = cast(array, &INTERVAL)?;
-            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-            intervals.iter().map(|value| value.map(interval::text)).collect()
-        }
-        DataType::Duration(unit) => {
-            let per_day = per_day(*unit);
-            let text = |value: i64| {
-                // Default: more days than an interval has.
-                let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
-                let nanos = value % per_day * (DAY_NANOS / per_day);
-                interval::text(IntervalMonthDayNano::new(0, days, nanos))
-            };
-            let values = cast(array, &DataType::Int64)?;
-            values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
+        DataType::Interval(_) | DataType::Duration(_) => {
+            as_intervals(array)?.iter().map(|value| value.map(interval::text)).collect()
         }
         nested if nested::is_nested(nested) => nested::texts(array)?,
         _ => cast(array, &DataType::Utf8)?.as_string::<i32>().clone(),
     })
+}
+
+/// Intervals of any unit, and durations, which have whole days, as intervals.
+pub(crate) fn as_intervals(array: &ArrayRef) -> Result<IntervalMonthDayNanoArray> {
+    let DataType::Duration(unit) = array.data_type() else {
+        return Ok(cast(array, &INTERVAL)?.as_primitive::<IntervalMonthDayNanoType>().clone());
+    };
+    let per_day = per_day(*unit);
+    let interval = |value: i64| {
+        // Default: more days than an interval has.
+        let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
+        IntervalMonthDayNano::new(0, days, value % per_day * (DAY_NANOS / per_day))
+    };
+    let values = cast(array, &DataType::Int64)?;
+    Ok(values.as_primitive::<Int64Type>().iter().map(|value| value.map(interval)).collect())
 }
 
 fn intervals(args: &[ArrayRef], rows: usize) -> Result<IntervalMonthDayNanoArray> {

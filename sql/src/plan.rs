@@ -489,6 +489,7 @@ async fn run(
     command: Command,
 ) -> Result<Planned> {
     let (shown, logical) = (plan.shown(&physical)?, &plan.logical);
+    let shown = shown.for_client(&*request.catalog, &physical.schema());
     request.catalog.admit(light::is_light(&physical)).await?;
     let physical = expected::told(&session, logical, physical).await;
     let physical = distributed::explained(shared, request, &session, logical, physical).await?;

@@ -13,6 +13,7 @@ use datafusion::arrow::compute::{cast, concat, concat_batches};
 use futures_util::TryStreamExt as _;
 
 use crate::{
+    answer::Shown,
     command::{Command, Description},
     describe,
     engine::{Request, Shared},
@@ -86,7 +87,8 @@ pub(crate) async fn described(
     query: String,
 ) -> Result<Description> {
     let of_query = Box::pin(describe::describe(shared, Request { sql: query, ..request }, types)).await?;
-    Ok(Description { command: Command::Show, schema: schema(), copied: None, ..of_query })
+    let (schema, arrow) = (schema(), schema().to_outer_arrow());
+    Ok(Description { command: Command::Show, schema, arrow, copied: None, ..of_query })
 }
 
 /// Summarizes a query.
@@ -104,6 +106,8 @@ pub(crate) async fn summary(shared: &Shared, request: &Request, query: &str) -> 
         let sql = aggregates(query, fields.len(), begin, some);
         let planned = Box::pin(plan(shared, instead(request, sql))).await?;
         let Planned { shown, batches, .. } = planned;
+        // Whoever asks, lists and intervals are told as texts.
+        let shown = Shown::of(shown.schema().clone());
         let batches: Vec<RecordBatch> = batches.try_collect().await?;
         let batches = batches.iter().map(|batch| shown.batch(batch)).collect::<Result<Vec<_>>>()?;
         let row = concat_batches(shown.arrow(), &batches).map_err(internal)?;

@@ -101,7 +101,7 @@ impl Prepared {
     }
 
     /// Whether a parameter is cast to a list of numbers of types, as asyncpg does where it asks what types of lists are: any other list
-    /// of numbers it would ask for first.
+    /// of numbers, also in what is answered, it would ask for first.
     fn is_of_oids(&self, at: usize) -> bool {
         let cast = format!("${}::oid[]", at + 1);
         self.part.as_ref().is_some_and(|part| part.sql.contains(&cast))
@@ -285,7 +285,10 @@ impl Session {
         self.wire.put(&ParameterDescription::new(types))?;
         match prepared.part.as_ref().is_some_and(reads) {
             true => {
-                let columns = rows::columns(&description.schema, &[])?;
+                let mut columns = rows::columns(&description.arrow, &[])?;
+                if (0..count).any(|at| prepared.is_of_oids(at)) {
+                    columns.iter_mut().for_each(Column::tell_oids);
+                }
                 prepared.told.get_or_init(|| data_types(&columns));
                 self.wire.put(&rows::description(&columns))?;
             }

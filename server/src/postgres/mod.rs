@@ -2,7 +2,7 @@
 //! authoriser and the same limits as the other doors.
 //!
 //! * `wire` reads and writes messages, `session` holds a connection from its start to its end, `extended` has its
-//!   prepared statements, `portal` runs a statement and sends its rows; `types`, `numeric` and `rows` turn values into both of the
+//!   prepared statements, `portal` runs a statement and sends its rows; `types`, `numeric`, `interval`, `arrays` and `rows` turn values into both of the
 //!   protocol's formats, `told` has columns keep the types that a client knows, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what
 //!   concerns a connection alone, `cancel` for what another one
 //!   may stop, and `error` gives each error its SQLSTATE.
@@ -11,6 +11,7 @@
 //! * Every message is bounded before there is room for it, and so is what a connection keeps: `limits.rs` has the list.
 //! * `encrypted` begins TLS, and `password` asks for a key, by SCRAM; a server without them asks for neither.
 
+mod arrays;
 mod batch;
 mod cancel;
 mod command;
@@ -18,6 +19,7 @@ mod copy;
 mod encrypted;
 mod error;
 mod extended;
+mod interval;
 mod numeric;
 mod password;
 mod portal;

@@ -201,7 +201,7 @@ impl Portal {
     /// Asks for other formats from now on: one for all, or one for each.
     pub(super) fn set_formats(&mut self, formats: &[i16]) -> Result<()> {
         if let Run::Under(under) = &mut self.run {
-            under.columns = columns(under.rows.schema(), formats, self.told.as_deref())?;
+            under.columns = columns(under.rows.arrow(), formats, self.told.as_deref())?;
         }
         Ok(())
     }
@@ -309,7 +309,7 @@ impl Session {
         };
         let running = running.map_err(|end| placed(end, &part))?;
         let rows = running.rows(state);
-        let columns = columns(rows.schema(), &portal.formats, portal.told.as_deref())?;
+        let columns = columns(rows.arrow(), &portal.formats, portal.told.as_deref())?;
         portal.run = Run::Under(Box::new(Under {
             rows,
             columns,

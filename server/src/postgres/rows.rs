@@ -1,24 +1,26 @@
 //! Rows as messages, each value in text or in binary form.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, RecordBatch, StringArray,
     cast::AsArray as _,
     types::{
         ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type,
-        UInt32Type, UInt64Type,
+        Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+        UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 use basalt_core::time;
-use basalt_sql::system::{PostgresType, postgres_type};
+use basalt_sql::system::{OID_VALUE, PostgresType, postgres_type};
 use bytes::{BufMut as _, BytesMut};
 use pgwire::messages::data::{FieldDescription, RowDescription};
 
 use super::{
+    arrays::Lists,
     error::{Error, Result},
+    interval,
     types::{EPOCH_DAYS, EPOCH_MICROS},
 };
 use crate::limits;
@@ -38,6 +40,14 @@ impl Column {
     /// The number of its type.
     pub(super) fn oid(&self) -> u32 {
         postgres_type(&self.data_type).oid
+    }
+
+    /// A list of numbers is told as one of numbers of types.
+    pub(super) fn tell_oids(&mut self) {
+        if matches!(&self.data_type, DataType::List(item) if *item.data_type() == DataType::Int64) {
+            let item = Field::new(OID_VALUE, DataType::Int32, true);
+            self.data_type = DataType::List(Arc::new(item));
+        }
     }
 }
 
@@ -59,15 +69,15 @@ pub(super) fn texts(names: &[&str], formats: &[i16]) -> Vec<Column> {
 }
 
 /// Columns in the formats that a client has asked for.
-pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> Result<Vec<Column>> {
+pub(super) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>> {
     let fields = schema.fields();
     if formats.len() > 1 && formats.len() != fields.len() {
         let message = format!("{} result formats for {} columns", formats.len(), fields.len());
         return Err(Error::protocol(message));
     }
-    let column = |(at, field): (usize, &basalt_core::schema::Field)| Column {
-        name: field.name.clone(),
-        data_type: field.to_arrow_type(),
+    let column = |(at, field): (usize, &Arc<Field>)| Column {
+        name: field.name().clone(),
+        data_type: field.data_type().clone(),
         format: format_of(formats, at),
         is_cast: false,
     };
@@ -135,8 +145,10 @@ enum Kind<'a> {
     Date(&'a PrimitiveArray<Date32Type>),
     Timestamp(&'a PrimitiveArray<TimestampMicrosecondType>),
     Time(&'a PrimitiveArray<Time64MicrosecondType>),
+    Interval(&'a PrimitiveArray<IntervalMonthDayNanoType>),
     Bytes(&'a BinaryArray),
     Text(&'a StringArray),
+    Lists(Lists<'a>),
 }
 
 fn typed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&PrimitiveArray<T>> {
@@ -145,7 +157,11 @@ fn typed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&PrimitiveArray<T>> 
 
 impl<'a> Values<'a> {
     pub(super) fn of(array: &'a ArrayRef, column: &Column) -> Result<Self> {
-        let kind = match &column.data_type {
+        Self::new(array, &column.data_type, column.format == 1)
+    }
+
+    pub(super) fn new(array: &'a ArrayRef, data_type: &DataType, binary: bool) -> Result<Self> {
+        let kind = match data_type {
             DataType::Boolean => array.as_boolean_opt().map(Kind::Bool),
             DataType::Int8 => typed(array).map(Kind::Int8),
             DataType::Int16 => typed(array).map(Kind::Int16),
@@ -164,16 +180,18 @@ impl<'a> Values<'a> {
             DataType::Date32 => typed(array).map(Kind::Date),
             DataType::Time64(_) => typed(array).map(Kind::Time),
             DataType::Timestamp(..) => typed(array).map(Kind::Timestamp),
+            DataType::Interval(_) => typed(array).map(Kind::Interval),
+            DataType::List(_) => Lists::new(array, data_type, binary)?.map(Kind::Lists),
             DataType::Binary => array.as_binary_opt().map(Kind::Bytes),
             DataType::Utf8 => array.as_string_opt().map(Kind::Text),
             _ => None,
         };
         let kind = kind.ok_or_else(|| Error::new("XX000", "a column is not of the type that was told"))?;
-        Ok(Self { array, kind, binary: column.format == 1 })
+        Ok(Self { array, kind, binary })
     }
 
     /// Writes a value's length and the value.
-    fn write(&self, row: usize, out: &mut BytesMut) -> Result<()> {
+    pub(super) fn write(&self, row: usize, out: &mut BytesMut) -> Result<()> {
         if self.array.is_null(row) {
             out.put_i32(-1);
             return Ok(());
@@ -218,7 +236,12 @@ impl<'a> Values<'a> {
                 let mut bytes = values.value(row).iter();
                 out.write_str("\\x").and_then(|()| bytes.try_for_each(|byte| write!(out, "{byte:02x}")))
             }
+            Kind::Interval(values) => out.write_str(&interval::text(values.value(row))),
             Kind::Text(values) => out.write_str(values.value(row)),
+            Kind::Lists(lists) => {
+                lists.text(row, out);
+                Ok(())
+            }
         };
     }
 
@@ -246,6 +269,8 @@ impl<'a> Values<'a> {
                 out.put_i64(micros.ok_or_else(|| range("timestamp"))?);
             }
             Kind::Time(values) => out.put_i64(values.value(row)),
+            Kind::Interval(values) => interval::binary(values.value(row), out),
+            Kind::Lists(lists) => lists.binary(row, out)?,
             Kind::Bytes(values) => out.put_slice(values.value(row)),
             Kind::Text(values) => out.put_slice(values.value(row).as_bytes()),
         }
@@ -361,10 +386,8 @@ fn era(date: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use basalt_core::schema::{Field, Schema};
-
+    use arrow_array::{ListArray, types::IntervalMonthDayNano};
+    use arrow_buffer::OffsetBuffer;
     use arrow_schema::TimeUnit;
 
     use super::*;
@@ -372,14 +395,11 @@ mod tests {
 
     /// The values of a row in a format.
     fn row(arrays: Vec<ArrayRef>, types: &[DataType], format: i16) -> Vec<Option<Vec<u8>>> {
-        let field = |(at, of): (usize, &DataType)| Field::from_arrow(format!("c{at}"), of, true).unwrap();
-        let fields = types.iter().enumerate().map(field);
-        let schema = Schema::of_answer(fields.collect());
+        let fields = types.iter().enumerate();
+        let fields = fields.map(|(at, of)| Field::new(format!("c{at}"), of.clone(), true));
+        let schema = Schema::new(fields.collect::<Vec<_>>());
         let columns = columns(&schema, &[format]).unwrap();
-        let shown = types.iter().enumerate();
-        let shown = shown.map(|(at, of)| arrow_schema::Field::new(format!("c{at}"), of.clone(), true));
-        let shown = arrow_schema::Schema::new(shown.collect::<Vec<_>>());
-        let batch = RecordBatch::try_new(Arc::new(shown), arrays).unwrap();
+        let batch = RecordBatch::try_new(Arc::new(schema), arrays).unwrap();
         let mut out = BytesMut::new();
         assert_eq!(write(b'D', &batch, &columns, 0, 1, &mut out).unwrap(), 1);
         assert_eq!(out[0], b'D');
@@ -445,6 +465,41 @@ mod tests {
         assert_eq!(binary[7], None);
         assert_eq!(binary[8], Some(3_661_500_000_i64.to_be_bytes().to_vec()));
         assert_eq!(binary[9], Some(vec![0, 0xff]));
+    }
+
+    /// Each value is written as it is outside of a list.
+    #[test]
+    fn lists_of_all_types() {
+        let of = |values: ArrayRef| -> ArrayRef {
+            let item = Field::new_list_field(values.data_type().clone(), true);
+            Arc::new(ListArray::new(Arc::new(item), OffsetBuffer::from_lengths([1]), values, None))
+        };
+        let numbers = Decimal128Array::from(vec![-150]).with_precision_and_scale(9, 2).unwrap();
+        let moments = PrimitiveArray::<TimestampMicrosecondType>::from(vec![1_500_000]);
+        let day = IntervalMonthDayNano::new(0, 1, 0);
+        let columns: [(ArrayRef, &str); 9] = [
+            (Arc::new(BooleanArray::from(vec![true])), "{t}"),
+            (Arc::new(PrimitiveArray::<Float32Type>::from(vec![0.1])), "{0.1}"),
+            (Arc::new(PrimitiveArray::<UInt64Type>::from(vec![u64::MAX])), "{18446744073709551615}"),
+            (Arc::new(numbers), "{-1.50}"),
+            (Arc::new(PrimitiveArray::<Date32Type>::from(vec![15_890])), "{2013-07-04}"),
+            (Arc::new(PrimitiveArray::<Time64MicrosecondType>::from(vec![1_500_000])), "{00:00:01.5}"),
+            (Arc::new(moments.with_timezone("UTC")), "{\"1970-01-01 00:00:01.5+00\"}"),
+            (Arc::new(BinaryArray::from(vec![&b"\0\xff"[..]])), r#"{"\\x00ff"}"#),
+            (Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::from(vec![day])), "{\"1 day\"}"),
+        ];
+        for (values, text) in columns {
+            let data_type = values.data_type().clone();
+            let list = of(Arc::clone(&values));
+            let list_type = list.data_type().clone();
+            let shown = row(vec![Arc::clone(&list)], std::slice::from_ref(&list_type), 0);
+            assert_eq!(std::str::from_utf8(shown[0].as_ref().unwrap()).unwrap(), text);
+            let alone = row(vec![values], std::slice::from_ref(&data_type), 1)[0].clone().unwrap();
+            let sent = row(vec![list], std::slice::from_ref(&list_type), 1)[0].clone().unwrap();
+            // Behind one dimension, no NULL, the type, one value, the first place, and its length.
+            assert_eq!(sent[24..], alone, "{text}");
+            assert_eq!(sent[8..12], postgres_type(&data_type).oid.to_be_bytes());
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array as _, ArrayRef, RecordBatch, new_null_array};
+use arrow_array::{Array as _, ArrayRef, ListArray, RecordBatch, cast::AsArray as _, new_null_array};
 use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
 use basalt_sql::system::postgres_type;
 
 use super::{
@@ -15,11 +15,7 @@ use super::{
 
 /// The columns of an answer in the formats that were asked for. Types that were told before hold: what has another one now
 /// is sent as text where it was told to be text, and is cast to what was told else.
-pub(super) fn columns(
-    schema: &basalt_core::schema::Schema,
-    formats: &[i16],
-    told: Option<&[DataType]>,
-) -> Result<Vec<Column>> {
+pub(super) fn columns(schema: &Schema, formats: &[i16], told: Option<&[DataType]>) -> Result<Vec<Column>> {
     let mut columns = rows::columns(schema, formats)?;
     let Some(told) = told else { return Ok(columns) };
     if told.len() != columns.len() {
@@ -41,6 +37,11 @@ pub(super) fn columns(
 
 /// The widest of the types that clients are told as the same.
 fn widest(told: &DataType) -> DataType {
+    if let DataType::List(item) = told {
+        let item = item.as_ref().clone();
+        let widest = widest(item.data_type());
+        return DataType::List(Arc::new(item.with_data_type(widest)));
+    }
     match postgres_type(told).oid {
         types::INT2 => DataType::Int16,
         types::INT4 => DataType::Int32,
@@ -65,7 +66,7 @@ pub(super) fn as_told(batch: RecordBatch, columns: &[Column]) -> Result<RecordBa
     let arrays = arrays.collect::<Result<Vec<_>>>()?;
     let fields = arrays.iter().zip(columns);
     let fields = fields.map(|(array, column)| Field::new(&column.name, array.data_type().clone(), true));
-    let schema = arrow_schema::Schema::new(fields.collect::<Vec<_>>());
+    let schema = Schema::new(fields.collect::<Vec<_>>());
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(|_| Error::retyped())
 }
 
@@ -74,6 +75,12 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let from = array.data_type();
     if from.is_null() || array.null_count() == array.len() {
         return Ok(new_null_array(to, array.len()));
+    }
+    if let (DataType::List(item), Some(list)) = (to, array.as_list_opt::<i32>()) {
+        let values = cast(list.values(), item.data_type())?;
+        let lists =
+            ListArray::try_new(Arc::clone(item), list.offsets().clone(), values, list.nulls().cloned());
+        return lists.map(|lists| Arc::new(lists) as ArrayRef).map_err(|_| Error::retyped());
     }
     let may_be = match to {
         DataType::Int16 | DataType::Int32 | DataType::Int64 => {
@@ -93,18 +100,15 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{
-        Float64Array, Int32Array, Int64Array, StringArray, cast::AsArray as _, types::Int32Type,
-    };
-    use basalt_core::schema::{Field as Logical, Schema};
+    use arrow_array::{Float64Array, Int32Array, Int64Array, StringArray, types::Int32Type};
+    use basalt_sql::system::OID_VALUE;
 
     use super::*;
 
     /// A column of an answer, where it was told to be of a type before.
     fn sent(array: ArrayRef, told: &DataType) -> Result<(Column, ArrayRef)> {
-        let field = Logical::from_arrow("a".to_owned(), array.data_type(), true).unwrap();
-        let columns = columns(&Schema::of_answer(vec![field]), &[1], Some(std::slice::from_ref(told)))?;
         let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
+        let columns = columns(&batch.schema(), &[1], Some(std::slice::from_ref(told)))?;
         let batch = as_told(batch, &columns)?;
         Ok((columns.into_iter().next().unwrap(), Arc::clone(batch.column(0))))
     }
@@ -127,6 +131,17 @@ mod tests {
         assert!(sent(floats, &DataType::Int64).is_err());
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["8"]));
         assert!(sent(texts, &DataType::Int64).is_err());
+        // Lists are told by their values.
+        let item = |name: &str, of: DataType| DataType::List(Arc::new(Field::new(name, of, true)));
+        let lists = || -> ArrayRef {
+            let lists = [Some(vec![Some(8), None]), None, Some(vec![])];
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))
+        };
+        let (column, array) = sent(lists(), &item("item", DataType::Int64)).unwrap();
+        assert_eq!((column.oid(), array.data_type()), (1016, &item("item", DataType::Int64)));
+        let (column, array) = sent(lists(), &item(OID_VALUE, DataType::Int32)).unwrap();
+        assert_eq!((column.oid(), array.len(), array.null_count()), (1028, 3, 1));
+        assert!(sent(lists(), &item("item", DataType::Utf8)).is_err());
         // As text it is what it is.
         let (column, array) = sent(longs(Some(8)), &DataType::Utf8).unwrap();
         assert_eq!((column.oid(), column.format, array.data_type()), (types::INT8, 0, &DataType::Int64));

@@ -16,7 +16,7 @@ pub(super) const INT8: u32 = 20;
 pub(super) const INT2: u32 = 21;
 pub(super) const INT4: u32 = 23;
 pub(super) const TEXT: u32 = 25;
-const OID: u32 = 26;
+pub(super) const OID: u32 = 26;
 /// Numbers of types and tables as a list.
 pub(super) const OIDS: u32 = 1028;
 pub(super) const FLOAT4: u32 = 700;

@@ -319,6 +319,11 @@ impl Catalog for Tables {
         self.asker.client.clone()
     }
 
+    fn takes_lists(&self) -> bool {
+        // The clients of PostgreSQL's protocol alone say who they are.
+        self.asker.client.is_some()
+    }
+
     fn nodes(&self) -> Option<Arc<dyn Nodes>> {
         self.state.cluster.as_ref()?;
         Some(Arc::new(tasks::Others::new(&self.reach, self.deadline, self.runtime.clone())))

@@ -4,6 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use basalt_core::{
     exec::{Control, Statistics},
     query::Literal,
@@ -190,6 +191,11 @@ impl RowsOfStatement {
     /// It is given up then.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// The columns as the rows have them: with lists and intervals, where the client takes such.
+    pub(crate) fn arrow(&self) -> &SchemaRef {
+        self.answer.arrow()
     }
 
     /// The next rows; `None`: the answer is complete. What came before an error is not an answer.

@@ -3,6 +3,7 @@
 mod batches;
 pub(crate) mod client;
 mod ended;
+mod lists;
 mod parameters;
 mod statements;
 mod told;

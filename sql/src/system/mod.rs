@@ -38,7 +38,7 @@ pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
 pub use tables::Value;
 use tables::Virtual;
-pub use types::{PostgresType, postgres_type};
+pub use types::{OID_VALUE, PostgresType, postgres_type};
 
 use crate::{
     catalog::{Catalog, Table},
@@ -175,7 +175,7 @@ pub(crate) async fn providers(
             let (catalog, memory) = (Arc::clone(&request.catalog), Arc::clone(&request.memory));
             let sql = format!("SELECT * FROM \"{}\"", name.replace('"', "\"\""));
             let described = described(shared, Request { sql, parameters: Vec::new(), catalog, memory });
-            of_views.extend(described.await.ok().map(|view| (name.clone(), view.schema)));
+            of_views.extend(described.await.ok().map(|view| (name.clone(), view.arrow)));
         }
     }
     let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use arrow_schema::DataType as ArrowType;
+use arrow_schema::{DataType as ArrowType, FieldRef, SchemaRef};
 use basalt_core::schema::Schema;
 
 use super::{
@@ -29,7 +29,7 @@ pub(super) struct Known<'a> {
     pub(super) views: &'a Views,
     /// Their texts, where the statement reads them.
     pub(super) texts: &'a Texts,
-    pub(super) of_views: &'a HashMap<String, Schema>,
+    pub(super) of_views: &'a HashMap<String, SchemaRef>,
     pub(super) pinned: &'a HashMap<String, Arc<dyn Table>>,
     pub(super) numbers: &'a Numbers,
     /// Who has connected, where the door knows.
@@ -69,7 +69,7 @@ impl Known<'_> {
             name,
             number: self.numbers.find(name).unwrap_or_default(),
             is_view: true,
-            columns: self.of_views.get(name).map_or_else(Vec::new, columns),
+            columns: self.of_views.get(name).map_or_else(Vec::new, columns_of_view),
         });
         // Those that show the server are not in it: tools list what is not of PostgreSQL beside the tables of users.
         let system = tables::OF_POSTGRES.iter().map(|table| Of {
@@ -88,6 +88,15 @@ fn columns(schema: &Schema) -> Vec<Column> {
         name: field.name.clone(),
         of: postgres_type(&field.to_arrow_type()),
         nullable: field.nullable,
+    };
+    schema.fields().iter().map(column).collect()
+}
+
+fn columns_of_view(schema: &SchemaRef) -> Vec<Column> {
+    let column = |field: &FieldRef| Column {
+        name: field.name().clone(),
+        of: postgres_type(field.data_type()),
+        nullable: field.is_nullable(),
     };
     schema.fields().iter().map(column).collect()
 }

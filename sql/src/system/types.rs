@@ -39,9 +39,10 @@ pub(crate) const TYPES: [(PostgresType, &str); 17] = [
     (of(1700, -1, "numeric", "numeric"), "N"),
 ];
 
-/// Arrays, as which clients send lists: the number, the name, and the number of what it is of.
-pub(crate) const ARRAYS: [(u32, &str, u32); 12] = [
+/// Arrays, as which lists come and go: the number, the name, and the number of what it is of.
+pub(crate) const ARRAYS: [(u32, &str, u32); 15] = [
     (1000, "_bool", 16),
+    (1001, "_bytea", 17),
     (1005, "_int2", 21),
     (1007, "_int4", 23),
     (1009, "_text", 25),
@@ -51,9 +52,15 @@ pub(crate) const ARRAYS: [(u32, &str, u32); 12] = [
     (1022, "_float8", 701),
     (1115, "_timestamp", 1114),
     (1182, "_date", 1082),
+    (1183, "_time", 1083),
     (1185, "_timestamptz", 1184),
+    (1187, "_interval", 1186),
     (1231, "_numeric", 1700),
 ];
+/// Numbers of types as a list, which asyncpg knows without asking.
+const OIDS: PostgresType = of(1028, -1, "_oid", "ARRAY");
+/// What the values of such a list are called.
+pub const OID_VALUE: &str = "oid";
 
 /// Other names of types than they have in `pg_type` and in SQL.
 const ALIASES: [(&str, &str); 5] = [
@@ -92,6 +99,15 @@ pub fn postgres_type(data_type: &DataType) -> PostgresType {
         DataType::Date32 => of(1082, 4, "date", "date"),
         DataType::Time64(_) => of(1083, 8, "time", "time without time zone"),
         DataType::Timestamp(..) => of(1184, 8, "timestamptz", "timestamp with time zone"),
+        DataType::Interval(_) => of(1186, 16, "interval", "interval"),
+        DataType::List(item) if item.name() == OID_VALUE => OIDS,
+        DataType::List(item) => {
+            let value = postgres_type(item.data_type());
+            let array = ARRAYS.into_iter().find(|(.., element)| *element == value.oid);
+            let array = array.map(|(oid, name, _)| of(oid, -1, name, "ARRAY"));
+            // Default: a list of lists, which is a text.
+            PostgresType { modifier: value.modifier, ..array.unwrap_or(of(25, -1, "text", "text")) }
+        }
         _ => of(25, -1, "text", "text"),
     }
 }
@@ -141,19 +157,36 @@ pub(crate) fn shown(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_schema::TimeUnit;
+    use std::sync::Arc;
+
+    use arrow_schema::{Field, IntervalUnit, TimeUnit};
 
     use super::*;
+
+    fn list(item: DataType) -> DataType {
+        DataType::List(Arc::new(Field::new_list_field(item, true)))
+    }
 
     #[test]
     fn every_type_of_a_column_is_in_the_list() {
         let narrow = basalt_core::schema::DataType::KINDS.map(basalt_core::schema::DataType::to_arrow);
-        let wide = [DataType::Binary, DataType::Time64(TimeUnit::Microsecond), DataType::Decimal128(38, 10)];
+        let wide = [
+            DataType::Binary,
+            DataType::Time64(TimeUnit::Microsecond),
+            DataType::Decimal128(38, 10),
+            DataType::Interval(IntervalUnit::MonthDayNano),
+        ];
         for kind in narrow.into_iter().chain(wide) {
             let of = postgres_type(&kind);
             let (known, _) = TYPES.iter().find(|(known, _)| known.oid == of.oid).unwrap();
             assert_eq!(PostgresType { modifier: -1, ..of }, *known);
+            let list = postgres_type(&list(kind));
+            let (.., element) = ARRAYS.into_iter().find(|(oid, ..)| *oid == list.oid).unwrap();
+            assert_eq!((element, list.size, list.sql, list.modifier), (of.oid, -1, "ARRAY", of.modifier));
         }
+        assert_eq!(postgres_type(&list(list(DataType::Int64))).name, "text");
+        let oids = DataType::List(Arc::new(Field::new(OID_VALUE, DataType::Int32, true)));
+        assert_eq!(postgres_type(&oids).oid, 1028);
         let decimal = postgres_type(&DataType::Decimal128(12, 2));
         assert_eq!(format(1700, decimal.modifier.into()).unwrap(), "numeric(12,2)");
         assert_eq!(format(1184, -1).unwrap(), "timestamp with time zone");

@@ -132,7 +132,7 @@ impl Session {
         let Some(form) = &described.copied else {
             return Err(Error::unsupported("COPY from stdin but of a table").into());
         };
-        let columns = rows::columns(&described.schema, &[])?;
+        let columns = rows::columns(&described.arrow, &[])?;
         let is_binary = form.format == CopyFormat::Binary;
         let (format, count) = response(form, columns.len())?;
         self.wire.put(&CopyInResponse::new(format, count, vec![format.into(); columns.len()]))?;
