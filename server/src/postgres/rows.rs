@@ -44,7 +44,7 @@ impl Column {
 
     /// A list of numbers is told as one of numbers of types.
     pub(super) fn tell_oids(&mut self) {
-        if matches!(&self.data_type, DataType::List(item) if *item.data_type() == DataType::Int64) {
+        if matches!(&self.data_type, DataType::List(item) if item.data_type().is_integer()) {
             let item = Field::new(OID_VALUE, DataType::Int32, true);
             self.data_type = DataType::List(Arc::new(item));
         }

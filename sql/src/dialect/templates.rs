@@ -45,8 +45,8 @@ const HALVES: [(&str, &str); 4] = [("AM", "%p"), ("PM", "%p"), ("am", "%P"), ("p
 const WORDS: [(&str, &str, bool); 4] =
     [("Month", "%B", true), ("Mon", "%b", false), ("Day", "%A", true), ("Dy", "%a", false)];
 
-/// How many characters the longest of [`WORDS`] has, `September`.
-const LONGEST: usize = "September".len();
+/// The longest of [`WORDS`], as long as which the others are made.
+const LONGEST: &str = "September";
 
 /// A part of a format.
 enum Part {
@@ -187,7 +187,7 @@ fn word(rest: &str) -> Option<(usize, Part)> {
             return Some((length, Part::Format((*format).to_owned())));
         }
         let text = format!("{}(to_char($1, '{format}'))", ["", "upper", "lower"][case]);
-        let template = if is_filled { format!("rpad({text}, {LONGEST})") } else { text };
+        let template = if is_filled { format!("rpad({text}, {})", LONGEST.len()) } else { text };
         Some((length, Part::Written { template, read: Some(*format) }))
     })
 }

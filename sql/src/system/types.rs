@@ -210,11 +210,12 @@ mod tests {
             ("int4[]", 1007, "integer[]"),
             ("_text", 1009, "text[]"),
             ("numeric(9, 2)[]", 1231, "numeric[]"),
+            ("bytea[]", 1001, "bytea[]"),
         ] {
             assert_eq!(number(name), Some(number_of), "{name}");
             assert_eq!(shown(name).as_deref(), Some(shown_as), "{name}");
         }
-        for name in ["hstore", "", "varchar(3", "bytea[]", "[]"] {
+        for name in ["hstore", "", "varchar(3", "hstore[]", "[]"] {
             assert_eq!(number(name), None, "{name}");
         }
         assert_eq!(shown("1"), None);
