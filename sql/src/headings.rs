@@ -96,8 +96,39 @@ fn item(item: &ast::SelectItem, naming: Naming) -> Item {
     match item {
         ast::SelectItem::UnnamedExpr(expr) if naming == Naming::Short => of_short(expr),
         ast::SelectItem::UnnamedExpr(expr) => of_expr(expr),
+        // Where two have one, the planner gives one of them another.
+        ast::SelectItem::ExprWithAlias { alias, .. } if naming == Naming::Short => {
+            Item::Short(alias.value.clone())
+        }
         ast::SelectItem::ExprWithAlias { .. } => Item::Named,
         _ => Item::Several,
+    }
+}
+
+/// Has a statement be ordered by the place of what ORDER BY calls by its short name: the planner knows no such name.
+pub(crate) fn order_by_place(statement: &mut ast::Statement) {
+    let ast::Statement::Query(query) = statement else { return };
+    let ast::Query { body, order_by: Some(order_by), .. } = &mut **query else { return };
+    let (Some(items), ast::OrderByKind::Expressions(keys)) = (select_list(body), &mut order_by.kind) else {
+        return;
+    };
+    let called = items.iter().map(|of| match (of, item(of, Naming::Short)) {
+        (_, Item::Several) => None,
+        (ast::SelectItem::UnnamedExpr(expr), _) => Some(short::name(expr)),
+        (_, Item::Short(name)) => Some(name),
+        _ => None,
+    });
+    // Behind what stands for several columns nobody knows the place.
+    let Some(called) = called.collect::<Option<Vec<_>>>() else { return };
+    for key in keys {
+        let ast::Expr::Identifier(name) = &key.expr else { continue };
+        let mut places = called.iter().enumerate().filter(|(_, called)| **called == name.value);
+        let (Some((at, _)), None) = (places.next(), places.next()) else { continue };
+        if matches!(&items[at], ast::SelectItem::UnnamedExpr(expr) if matches!(of_short(expr), Item::Short(_)))
+        {
+            let place = ast::Value::Number((at + 1).to_string(), false);
+            key.expr = ast::Expr::value(place);
+        }
     }
 }
 

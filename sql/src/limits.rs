@@ -8,6 +8,10 @@ pub const STATEMENT_BYTES: usize = 2 << 20;
 pub const STATEMENT_WORDS: usize = 1 << 19;
 /// How deep parentheses, subqueries and operators of a statement's text may nest.
 pub const NESTING: usize = 100;
+/// Expressions that the parser begins for each token of a text, and beside those for the text.
+pub const BEGUN: usize = 16;
+/// See there.
+pub const BEGUN_BESIDE: usize = 1 << 14;
 /// Relations of a statement, with each WITH where it is named.
 pub const RELATIONS: u64 = 1024;
 /// Steps of a path into a JSON text.

@@ -11,8 +11,8 @@ use datafusion::{
         parser::Statement,
         sqlparser::{
             ast::{
-                self, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-                SetExpr, TableFactor, Value, ValueWithSpan, VisitMut as _, VisitorMut, visit_expressions_mut,
+                self, Expr, GroupByExpr, Ident, JoinOperator, ObjectName, OrderBy, OrderByKind, Query,
+                Select, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, VisitMut as _, VisitorMut,
             },
             dialect::GenericDialect,
             parser::Parser,
@@ -114,6 +114,10 @@ fn apart(query: &Query, tables: &Tables) -> Option<Query> {
     }
     let (mut inner, called, mut is_needed) = (select.clone(), aliases(select), false);
     let mut below = Vec::new();
+    let mut prefix = "order".to_owned();
+    while called.keys().any(|name| name.starts_with(&prefix)) {
+        prefix.push('_');
+    }
     for (at, order) in orders.enumerate() {
         // Above are the answer's columns alone.
         if matches!(&*order, Expr::Identifier(name) if is_of_answer(select, name)) {
@@ -134,11 +138,16 @@ fn apart(query: &Query, tables: &Tables) -> Option<Query> {
                     is_needed = true;
                     Some(Expr::CompoundIdentifier(vec![table, Ident::with_quote('"', name.as_str())]))
                 }
+                // Below it is the column that both have in common.
+                (Some(_), Some(_), Some(_)) if merges(select) => {
+                    is_needed = true;
+                    None
+                }
                 (Some(expr), None, _) => Some(Expr::Nested(Box::new((*expr).clone()))),
                 _ => None,
             }
         });
-        let alias = Ident::with_quote('"', format!("order {}", at + 1));
+        let alias = Ident::with_quote('"', format!("{prefix} {}", at + 1));
         *order = Expr::Identifier(alias.clone());
         below.push(ObjectName::from(vec![alias.clone()]));
         inner.projection.push(SelectItem::ExprWithAlias { expr, alias });
@@ -156,6 +165,21 @@ fn apart(query: &Query, tables: &Tables) -> Option<Query> {
     *subquery.body = SetExpr::Select(Box::new(inner));
     *outer.body = SetExpr::Select(around);
     Some(outer)
+}
+
+/// Whether joins of a SELECT have columns in common.
+fn merges(select: &Select) -> bool {
+    use ast::JoinConstraint::{Natural, Using};
+    select.from.iter().flat_map(|from| &from.joins).any(|join| match &join.join_operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => matches!(constraint, Using(_) | Natural),
+        _ => false,
+    })
 }
 
 /// Whether what a SELECT is ordered by has names that may be those of other columns than the answer's.
@@ -269,17 +293,39 @@ fn relations(select: &Select) -> impl Iterator<Item = (&str, &Ident)> {
     })
 }
 
-/// Puts another expression in the place of each name for which there is one; those behind points are names together.
-fn each_name(order: &mut Expr, mut other: impl FnMut(&[Ident]) -> Option<Expr>) {
-    let _ = visit_expressions_mut(order, |expr| {
+/// Puts another expression in the place of each name for which there is one; those behind points are names together. In a query
+/// names are first those of its own tables: they stay.
+fn each_name(order: &mut Expr, other: impl FnMut(&[Ident]) -> Option<Expr>) {
+    let _ = order.visit(&mut EachName { other, queries: 0 });
+}
+
+struct EachName<F> {
+    other: F,
+    queries: usize,
+}
+
+impl<F: FnMut(&[Ident]) -> Option<Expr>> VisitorMut for EachName<F> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let names = match &*expr {
-            Expr::Identifier(name) => std::slice::from_ref(name),
-            Expr::CompoundIdentifier(names) => names.as_slice(),
-            _ => return ControlFlow::<()>::Continue(()),
+            Expr::Identifier(name) if self.queries == 0 => std::slice::from_ref(name),
+            Expr::CompoundIdentifier(names) if self.queries == 0 => names.as_slice(),
+            _ => return ControlFlow::Continue(()),
         };
-        if let Some(other) = other(names) {
+        if let Some(other) = (self.other)(names) {
             *expr = other;
         }
         ControlFlow::Continue(())
-    });
+    }
 }

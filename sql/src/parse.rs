@@ -31,12 +31,12 @@ use crate::{
     chains, describe, dialect,
     error::{Error, Result, of_parser},
     given::{cast_as_said, parameter},
-    headings::{Headings, Naming},
+    headings::{self, Headings, Naming},
     limits,
     literal_rows::LiteralRows,
     no_statement::no_statement,
     script,
-    syntax::{OF_NAMED_TARGETS, OF_NESTED_JOINS, SYNTAX, Syntax, names_target},
+    syntax::{Bounded, OF_NAMED_TARGETS, OF_NESTED_JOINS, SYNTAX, Syntax, names_target},
     system,
     write::{behind_with, target},
 };
@@ -114,6 +114,7 @@ impl Text {
     /// The statement, where names without quotes are spelled as `names` has them.
     pub(crate) fn parse(&self, names: &Names, parameters: Parameters<'_>) -> Result<Parsed> {
         let tokens = self.tokens.iter().map(|token| names.spelled(token)).collect::<Vec<_>>();
+        let bounded = Bounded::new(tokens.len());
         let mut statements = match tokens.first().map(|token| &token.token) {
             // That of DataFusion knows only one way.
             Some(Token::Word(word)) if word.keyword == Keyword::COPY && word.quote_style.is_none() => {
@@ -137,6 +138,7 @@ impl Text {
                 parsed.map_err(|error| dialect::unknown::explained(&self.tokens, error.into()))?
             }
         };
+        drop(bounded);
         let mut statement = match (statements.pop_front(), statements.pop_front()) {
             (Some(statement), None) => statement,
             (None, _) => return Err(Error::invalid("there is no statement")),
@@ -150,6 +152,9 @@ impl Text {
         dialect::inline(inner, &self.inlined);
         let rows = LiteralRows::take(inner, parameters);
         let headings = Headings::of(inner, names.naming);
+        if names.naming == Naming::Short {
+            headings::order_by_place(inner);
+        }
         system::rewrite(inner, &names.tables)?;
         let mut rewrite = Rewrite {
             versions: &self.versions,

@@ -3,7 +3,7 @@
 //! more than comparisons, as in PostgreSQL and DuckDB, where the parser's own have a place each; `x ISNULL` is `x IS NULL`; a list of IN
 //! may begin with a query.
 
-use std::any::TypeId;
+use std::{any::TypeId, cell::Cell};
 
 use datafusion::sql::sqlparser::{
     ast::{BinaryOperator, Expr, Ident, UnaryOperator},
@@ -13,7 +13,30 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use crate::dialect::keyword;
+use crate::{dialect::keyword, limits};
+
+thread_local! {
+    /// How many expressions the parser of a thread may still begin.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// While it is there, the parser of this thread begins so many expressions at most as a text of so many tokens may need. A word that
+/// begins an expression of its own, such as CAST, may be a name as well, and what stands in its parentheses is parsed once more as
+/// that where it was none: within each other, 25 of them take days to find a fault in the innermost.
+pub(crate) struct Bounded(());
+
+impl Bounded {
+    pub(crate) fn new(tokens: usize) -> Self {
+        LEFT.set(tokens.saturating_mul(limits::BEGUN).saturating_add(limits::BEGUN_BESIDE));
+        Self(())
+    }
+}
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        LEFT.set(usize::MAX);
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -121,6 +144,10 @@ impl Dialect for Syntax {
     /// A name before an arrow is a column, but where an argument begins, which may be a lambda. `~` binds as other operators of
     /// bits.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        let Some(left) = LEFT.get().checked_sub(1) else {
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        };
+        LEFT.set(left);
         if parser.consume_token(&Token::Tilde) {
             let expr = parser.parse_subexpr(self.operators());
             return Some(

@@ -14,6 +14,8 @@ async fn columns_without_a_name_are_called_as_in_postgresql() {
         ("SELECT a + 1, a, a::text FROM named", &[("?column?", 20), ("a", 23), ("a", 25)]),
         ("SELECT (SELECT max(a) FROM named), EXISTS (SELECT 1)", &[("max", 23), ("exists", 16)]),
         ("SELECT a, count(*) FROM named GROUP BY a UNION ALL SELECT 1, 2", &[("a", 20), ("count", 20)]),
+        ("SELECT 1 AS a, 2 AS a", &[("a", 20); 2]),
+        ("SELECT a, count(*) FROM named GROUP BY a ORDER BY count DESC", &[("a", 23), ("count", 20)]),
         // Tools look types up by numbers.
         ("SELECT oid, typname FROM pg_type WHERE typname = 'int4'", &[("oid", 23), ("typname", 25)]),
         ("SELECT attnum FROM pg_attribute WHERE attname = 'a'", &[("attnum", 23)]),
