@@ -61,6 +61,21 @@ use crate::{client::Client, error::Error};
 const MAX_OPERATORS: usize = 4096;
 /// Parentheses and NOTs inside one another.
 const MAX_NESTING: usize = 40;
+/// Words that may be names, too: where what stands in their parentheses has a fault, the parser reads it again, within each other twice
+/// as often for each.
+const TRIED_TWICE: [Keyword; 9] = [
+    Keyword::ARRAY,
+    Keyword::CAST,
+    Keyword::CEIL,
+    Keyword::FLOOR,
+    Keyword::OVERLAY,
+    Keyword::SAFE_CAST,
+    Keyword::SUBSTR,
+    Keyword::SUBSTRING,
+    Keyword::TRY_CAST,
+];
+/// How many levels one of them counts for.
+const LEVELS_TRIED: usize = 3;
 /// The parser's own bound, with a few of its steps for each level of [`MAX_NESTING`]. A `NOT` that reaches it
 /// is taken for a name, and the error then tells something else than the depth.
 const PARSER_DEPTH: usize = 256;
@@ -223,12 +238,13 @@ fn check_nesting(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
         match &token.token {
             Token::Whitespace(_) => {}
             Token::Word(word) if word.keyword == Keyword::NOT => nots += 1,
-            Token::LParen => {
+            Token::Word(word) if TRIED_TWICE.contains(&word.keyword) => nots = LEVELS_TRIED,
+            Token::LParen | Token::LBracket => {
                 open.push(nots + 1);
                 depth += nots + 1;
                 nots = 0;
             }
-            Token::RParen => {
+            Token::RParen | Token::RBracket => {
                 depth -= open.pop().unwrap_or(0);
                 nots = 0;
             }

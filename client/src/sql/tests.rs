@@ -433,6 +433,10 @@ fn mistakes_are_located() {
     );
     let error = parse_select("SELECT a\nFROM t WHERE").unwrap_err();
     assert!(error.to_string().starts_with("expected an expression, found EOF"), "{error}");
+    for (begin, end) in [("cast(", " as int)"), ("ceil(", ")"), ("array[", "]"), ("substring(", " from 1)")] {
+        let faulty = format!("SELECT {}1 +{} FROM t", begin.repeat(30), end.repeat(30));
+        assert_eq!(parse_select(&faulty).unwrap_err().message(), "the query is nested too deeply", "{begin}");
+    }
     let nested = |depth| format!("SELECT a FROM t WHERE {}a{} = 1", "(".repeat(depth), ")".repeat(depth));
     assert!(parse_select(&nested(10)).is_ok());
     check_error(&nested(500), "the query is nested too deeply (line 1, column 63)");

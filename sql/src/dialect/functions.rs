@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    NullTreatment, ObjectName, Value,
+    NullTreatment, ObjectName,
 };
 
 use super::{
@@ -63,20 +63,6 @@ impl Rewrite {
             && let Some([_, dimension]) = arguments(function)
         {
             calls::check_dimension(name, dimension)?;
-        }
-        if name == "array_remove"
-            && let Some([list, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(of)))]) =
-                arguments(function)
-            && let FunctionArg::Unnamed(FunctionArgExpr::Expr(list)) = list
-            && matches!(of.value, Value::Null)
-        {
-            // The planner's finds nothing that is NULL.
-            *expr = parsed(
-                "list_filter($1, lambda kept: kept IS NOT NULL)",
-                std::slice::from_ref(list),
-                &mut self.doubled,
-            )?;
-            return Ok(());
         }
         if name == "array_length"
             && let Some(length) = calls::length(function)?

@@ -1,10 +1,9 @@
 //! What stands beside one another in a comparison: literal texts beside bytes are the bytes that CAST makes of them, and of rows
 //! each value is beside its own of the other rows, as it would be alone.
 
-use arrow_schema::DataType;
 use datafusion::{
     common::{DFSchema, Result},
-    logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable as _, Operator, cast, expr::InList},
+    logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable as _, Operator, expr::InList},
 };
 
 use super::{meet, ordered, truth};
@@ -40,7 +39,7 @@ fn compares(op: Operator) -> bool {
 
 fn alike(sides: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
     let Some(width) = width(sides) else {
-        return Ok(as_bytes(sides, schema) || as_intervals(sides, schema)?);
+        return Ok(as_bytes(sides, schema));
     };
     let mut changed = false;
     for at in 0..width {
@@ -88,20 +87,4 @@ fn as_bytes(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
         **side = functions::bytes(std::mem::take(&mut **side), false);
     }
     true
-}
-
-/// Makes intervals of the literal texts beside intervals.
-fn as_intervals(sides: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
-    let is_text = |side: &Expr| untyped::is_one(Some(side));
-    let are_intervals = |side: &Expr| {
-        let of = side.get_type(schema);
-        of.is_ok_and(|of| matches!(of, DataType::Interval(_) | DataType::Duration(_)))
-    };
-    if !sides.iter().any(|side| is_text(side)) || !sides.iter().any(|side| are_intervals(side)) {
-        return Ok(false);
-    }
-    for side in sides.iter_mut().filter(|side| is_text(side)) {
-        **side = super::rewritten(cast(std::mem::take(&mut **side), functions::INTERVAL), schema)?.data;
-    }
-    Ok(true)
 }
