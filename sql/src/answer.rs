@@ -53,7 +53,7 @@ impl Shown {
 
     /// The same for whoever asks: lists and intervals of the plan are what they are to those that take them.
     pub(crate) fn for_client(mut self, catalog: &dyn Catalog, typed: &SchemaRef) -> Self {
-        if catalog.takes_lists() {
+        if catalog.speaks_postgres() {
             let fields = self.arrow.fields().iter().zip(typed.fields());
             let field = |(shown, typed): (&FieldRef, &FieldRef)| match list_or_interval(typed.data_type()) {
                 Some(data_type) => Arc::new(shown.as_ref().clone().with_data_type(data_type)),

@@ -157,8 +157,9 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether whoever asks takes intervals, and lists of values that are no lists, structs or maps: to others they are texts.
-    fn takes_lists(&self) -> bool {
+    /// Whether whoever asks speaks PostgreSQL's protocol: intervals, and lists of values that are no lists, structs or maps, are texts
+    /// to others, and columns without a name are called as there.
+    fn speaks_postgres(&self) -> bool {
         false
     }
 

@@ -76,8 +76,7 @@ pub struct Request {
 impl Request {
     /// How the answer's columns are called that have no name.
     pub(crate) fn naming(&self) -> Naming {
-        // Only PostgreSQL's door knows its clients.
-        if self.catalog.client().is_some() { Naming::Short } else { Naming::Text }
+        if self.catalog.speaks_postgres() { Naming::Short } else { Naming::Text }
     }
 }
 

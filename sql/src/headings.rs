@@ -112,10 +112,11 @@ pub(crate) fn order_by_place(statement: &mut ast::Statement) {
     let (Some(items), ast::OrderByKind::Expressions(keys)) = (select_list(body), &mut order_by.kind) else {
         return;
     };
-    let called = items.iter().map(|of| match (of, item(of, Naming::Short)) {
-        (_, Item::Several) => None,
-        (ast::SelectItem::UnnamedExpr(expr), _) => Some(short::name(expr)),
-        (_, Item::Short(name)) => Some(name),
+    let called = items.iter().map(|item| match item {
+        ast::SelectItem::UnnamedExpr(expr) if !matches!(of_short(expr), Item::Several) => {
+            Some(short::name(expr))
+        }
+        ast::SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
         _ => None,
     });
     // Behind what stands for several columns nobody knows the place.
@@ -124,8 +125,7 @@ pub(crate) fn order_by_place(statement: &mut ast::Statement) {
         let ast::Expr::Identifier(name) = &key.expr else { continue };
         let mut places = called.iter().enumerate().filter(|(_, called)| **called == name.value);
         let (Some((at, _)), None) = (places.next(), places.next()) else { continue };
-        if matches!(&items[at], ast::SelectItem::UnnamedExpr(expr) if matches!(of_short(expr), Item::Short(_)))
-        {
+        if matches!(&items[at], ast::SelectItem::UnnamedExpr(expr) if !is_column(expr)) {
             let place = ast::Value::Number((at + 1).to_string(), false);
             key.expr = ast::Expr::value(place);
         }
@@ -152,7 +152,7 @@ pub(crate) fn text_of(expr: &ast::Expr) -> Option<String> {
 
 fn of_expr(expr: &ast::Expr) -> Item {
     match expr {
-        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => Item::Named,
+        expr if is_column(expr) => Item::Named,
         // These may stand for several columns.
         ast::Expr::Wildcard(_) | ast::Expr::QualifiedWildcard(..) => Item::Several,
         expr => {
@@ -168,9 +168,13 @@ fn of_expr(expr: &ast::Expr) -> Item {
     }
 }
 
+fn is_column(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+}
+
 fn of_short(expr: &ast::Expr) -> Item {
     match expr {
-        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => Item::Named,
+        expr if is_column(expr) => Item::Named,
         // Of a list it is one column, and otherwise the numbers of columns differ.
         ast::Expr::Function(_) if short::name(expr) == "unnest" => Item::Short("unnest".to_owned()),
         expr if matches!(of_expr(expr), Item::Several) => Item::Several,

@@ -229,28 +229,28 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Tells where parentheses and NOTs become too many inside one another.
+/// Tells where parentheses, and what may stand before them, become too many inside one another.
 fn check_nesting(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
-    // For every open parenthesis, what it added: itself and the NOTs before it.
+    // For every open parenthesis, what it added: itself, and the NOTs or the word before it.
     let mut open: Vec<usize> = Vec::new();
-    let (mut depth, mut nots) = (0, 0);
+    let (mut depth, mut more) = (0, 0);
     for token in tokens {
         match &token.token {
             Token::Whitespace(_) => {}
-            Token::Word(word) if word.keyword == Keyword::NOT => nots += 1,
-            Token::Word(word) if TRIED_TWICE.contains(&word.keyword) => nots = LEVELS_TRIED,
+            Token::Word(word) if word.keyword == Keyword::NOT => more += 1,
+            Token::Word(word) if TRIED_TWICE.contains(&word.keyword) => more = LEVELS_TRIED,
             Token::LParen | Token::LBracket => {
-                open.push(nots + 1);
-                depth += nots + 1;
-                nots = 0;
+                open.push(more + 1);
+                depth += more + 1;
+                more = 0;
             }
             Token::RParen | Token::RBracket => {
                 depth -= open.pop().unwrap_or(0);
-                nots = 0;
+                more = 0;
             }
-            _ => nots = 0,
+            _ => more = 0,
         }
-        if depth + nots > MAX_NESTING {
+        if depth + more > MAX_NESTING {
             return Err(SqlError::too_deep().at(token.span));
         }
     }

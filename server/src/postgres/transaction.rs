@@ -324,10 +324,7 @@ impl Session {
     /// was set for it alone.
     async fn end(&mut self, commits: bool) -> std::result::Result<(), End> {
         let transaction = std::mem::take(&mut self.transaction);
-        match commits {
-            true => self.portals.retain(|_, portal| portal.is_held()),
-            false => self.portals.retain(|_, portal| portal.outlives(false)),
-        }
+        self.portals.retain(|_, portal| portal.is_held());
         let committed = match commits {
             true => self.commit(&transaction).await,
             false => {
@@ -335,8 +332,9 @@ impl Session {
                 Ok(())
             }
         };
-        self.portals.retain(|_, portal| portal.outlives(commits && committed.is_ok()));
-        self.end_settings(transaction, commits && committed.is_ok())?;
+        let stays = commits && committed.is_ok();
+        self.portals.retain(|_, portal| portal.outlives(stays));
+        self.end_settings(transaction, stays)?;
         committed
     }
 

@@ -319,8 +319,8 @@ impl Catalog for Tables {
         self.asker.client.clone()
     }
 
-    fn takes_lists(&self) -> bool {
-        // The clients of PostgreSQL's protocol alone say who they are.
+    fn speaks_postgres(&self) -> bool {
+        // Its clients alone say who they are.
         self.asker.client.is_some()
     }
 

@@ -37,10 +37,10 @@ pub(super) fn as_unnest(factor: &mut TableFactor) -> Result<()> {
         _ => return Ok(()),
     };
     let Some(name) = bare(name) else { return Ok(()) };
-    let (values, column) = match name.as_str() {
-        "json_array_elements" | "jsonb_array_elements" => ("basalt_json_elements($1)", VALUE),
-        "json_array_elements_text" | "jsonb_array_elements_text" => ("basalt_json_texts($1)", VALUE),
-        "generate_subscripts" => ("generate_series(1, len($1))", name.as_str()),
+    let (values, is_json) = match name.as_str() {
+        "json_array_elements" | "jsonb_array_elements" => ("basalt_json_elements($1)", true),
+        "json_array_elements_text" | "jsonb_array_elements_text" => ("basalt_json_texts($1)", true),
+        "generate_subscripts" => ("generate_series(1, len($1))", false),
         value if system::gives_value(value) || TIMES.contains(&value) => {
             if let Some(row) = row(value, args, alias.clone()).filter(|_| !with_ordinality) {
                 *factor = row;
@@ -50,12 +50,12 @@ pub(super) fn as_unnest(factor: &mut TableFactor) -> Result<()> {
         _ => return Ok(()),
     };
     let list = match args {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(json))] if column == VALUE => json,
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(list)), dimension] if column != VALUE => {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(json))] if is_json => json,
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(list)), dimension] if !is_json => {
             check_dimension(&name, dimension)?;
             list
         }
-        _ if column == VALUE => return Err(Error::invalid(format!("{name} takes a JSON text"))),
+        _ if is_json => return Err(Error::invalid(format!("{name} takes a JSON text"))),
         _ => return Err(Error::invalid(format!("{name} takes a list and 1"))),
     };
     let list = parsed(values, std::slice::from_ref(list), &mut 0)?;
@@ -63,7 +63,7 @@ pub(super) fn as_unnest(factor: &mut TableFactor) -> Result<()> {
     let mut alias = alias.clone().unwrap_or_else(unnamed);
     if alias.columns.is_empty() {
         // What gives no JSON has a column called as the table.
-        let column = if column == VALUE { quoted(VALUE) } else { alias.name.clone() };
+        let column = if is_json { quoted(VALUE) } else { alias.name.clone() };
         alias.columns.push(TableAliasColumnDef { name: column, data_type: None });
     }
     *factor = unnest(vec![list], Some(alias), with_ordinality);

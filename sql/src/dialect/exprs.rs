@@ -70,6 +70,14 @@ pub(super) fn parsed_of_some(template: &str, given: &[Expr], doubled: &mut usize
     Ok(has_any.then(|| filled(expr, given, doubled)))
 }
 
+/// Fails where the bytes of what stands more than once where it was written once, within each other, are too many.
+pub(super) fn check_doubled(doubled: usize, what: impl std::fmt::Display) -> Result<()> {
+    match doubled > limits::STATEMENT_BYTES {
+        true => Err(Error::invalid(format!("too many {what} in one another"))),
+        false => Ok(()),
+    }
+}
+
 /// Whether an expression is a name or a literal.
 pub(super) fn is_plain(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::Value(_))
@@ -320,9 +328,7 @@ pub(super) fn symmetric(expr: &Expr, doubled: &mut usize) -> Result<Option<Expr>
         false => "$1 BETWEEN $2 AND $3 OR $1 BETWEEN $3 AND $2",
     };
     let between = parsed(template, &given, doubled)?;
-    if *doubled > limits::STATEMENT_BYTES {
-        return Err(Error::invalid("too many BETWEEN SYMMETRIC in one another"));
-    }
+    check_doubled(*doubled, "BETWEEN SYMMETRIC")?;
     Ok(Some(Expr::Nested(Box::new(between))))
 }
 

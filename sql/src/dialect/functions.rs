@@ -7,13 +7,12 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{
     Rewrite, calls,
-    exprs::{self, arguments, bare, formats, literal, parsed, text},
+    exprs::{self, arguments, bare, check_doubled, formats, literal, parsed, text},
     known::{self, Known},
     specifiers, templates, times, windows,
 };
 use crate::{
     error::{Error, Result},
-    limits,
     names::{self, Meant},
 };
 
@@ -139,9 +138,7 @@ impl Rewrite {
             }
         };
         let meant = meant.ok_or_else(|| Error::unsupported(format!("{name} with FILTER")))?;
-        if self.doubled > limits::STATEMENT_BYTES {
-            return Err(Error::invalid(format!("too many calls of {name} in one another")));
-        }
+        check_doubled(self.doubled, format_args!("calls of {name}"))?;
         Ok(Some(meant))
     }
 }

@@ -4,10 +4,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, TableAlias, TableFactor, visit_expressions};
 
-use super::exprs::parsed;
+use super::exprs::{check_doubled, parsed};
 use crate::{
     error::{Error, Result},
-    limits,
     write::{quoted, select, template},
 };
 
@@ -23,9 +22,7 @@ pub(super) fn numbered(factor: &mut TableFactor, doubled: &mut usize) -> Result<
     // Several lists are refused by the planner.
     let [list] = array_exprs.as_slice() else { return Ok(()) };
     *doubled += list.to_string().len();
-    if *doubled > limits::STATEMENT_BYTES {
-        return Err(Error::invalid("too many calls of unnest in one another"));
-    }
+    check_doubled(*doubled, "calls of unnest")?;
     let name = alias.as_ref().map_or_else(|| quoted("unnest"), |alias| alias.name.clone());
     let mut columns = [name.clone(), quoted("ordinality")];
     let given: Vec<Ident> =

@@ -3,7 +3,7 @@
 use basalt_core::error::ErrorKind;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Value};
 
-use super::exprs::{arguments, bare};
+use super::exprs::{arguments, bare, check_doubled};
 use crate::{
     error::{Error, Result},
     limits,
@@ -31,9 +31,7 @@ pub(super) fn of_several(whole: &Expr, doubled: &mut usize) -> Result<Option<Exp
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
     *doubled += patterns.len().saturating_sub(1) * text.to_string().len();
-    if *doubled > limits::STATEMENT_BYTES {
-        return Err(Error::invalid("too many patterns of LIKE in one another"));
-    }
+    check_doubled(*doubled, "patterns of LIKE")?;
     let one = |of: &Expr| {
         let (expr, pattern, any) = (text.clone(), Box::new(of.clone()), false);
         Expr::Nested(Box::new(match whole {

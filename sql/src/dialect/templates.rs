@@ -3,10 +3,10 @@
 
 use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr};
 
-use super::exprs::{arguments, literal, parsed};
+use super::exprs::{arguments, check_doubled, literal, parsed};
 use crate::{
     error::{Error, Result},
-    given, limits,
+    given,
 };
 
 /// Patterns in any case, and strftime's. Those that begin as others do come first.
@@ -95,9 +95,7 @@ pub(super) fn written(name: &str, function: &ast::Function, doubled: &mut usize)
     });
     let template = texts.collect::<Vec<_>>().join(" || ");
     let text = parsed(&template, std::slice::from_ref(of), doubled)?;
-    if *doubled > limits::STATEMENT_BYTES {
-        return Err(Error::invalid(format!("too many calls of {name} in one another")));
-    }
+    check_doubled(*doubled, format_args!("calls of {name}"))?;
     Ok(Some(Expr::Nested(Box::new(text))))
 }
 

@@ -4,10 +4,9 @@ use datafusion::sql::sqlparser::ast::{
     self, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
 };
 
-use super::exprs::{arguments, literal, parsed, plain_number};
+use super::exprs::{arguments, check_doubled, literal, parsed, plain_number};
 use crate::{
     error::{Error, Result},
-    limits,
     names::{self, Meant},
 };
 
@@ -64,9 +63,7 @@ pub(super) fn made(name: &str, function: &ast::Function, doubled: &mut usize) ->
         }
         _ => return Ok(None),
     };
-    if *doubled > limits::STATEMENT_BYTES {
-        return Err(Error::invalid(format!("too many calls of {name} in one another")));
-    }
+    check_doubled(*doubled, format_args!("calls of {name}"))?;
     Ok(Some(Expr::Nested(Box::new(made))))
 }
 
@@ -124,9 +121,7 @@ pub(super) fn part(name: &str, of: &Expr, doubled: &mut usize) -> Result<Option<
         _ => format!("{name}($1)"),
     };
     let part = parsed(&template, std::slice::from_ref(of), doubled)?;
-    if *doubled > limits::STATEMENT_BYTES {
-        return Err(Error::invalid(format!("too many calls of {name} in one another")));
-    }
+    check_doubled(*doubled, format_args!("calls of {name}"))?;
     Ok(Some(Expr::Nested(Box::new(part))))
 }
 

@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::select_list;
+use crate::system::type_named;
 
 /// Of what has no name of its own.
 const NONE: &str = "?column?";
@@ -83,25 +84,15 @@ fn of_function(function: &Function) -> Option<String> {
 /// The name that `pg_type` has for a type; of an array, that of its elements.
 fn type_name(data_type: &DataType) -> String {
     let text = data_type.to_string().to_lowercase();
-    // Digits and lengths stand within parentheses, before what else there may be.
-    let (before, behind) = match (text.find('('), text.rfind(')')) {
-        (Some(from), Some(to)) if from < to => (&text[..from], &text[to + 1..]),
-        _ => (text.as_str(), ""),
-    };
-    let name = format!("{before}{behind}").replace("[]", "");
-    match name.trim() {
-        "int" | "integer" => "int4".to_owned(),
-        "bigint" => "int8".to_owned(),
-        "smallint" | "tinyint" => "int2".to_owned(),
-        "boolean" => "bool".to_owned(),
-        "real" => "float4".to_owned(),
-        "double precision" | "double" | "float" => "float8".to_owned(),
-        "decimal" | "dec" => "numeric".to_owned(),
-        "character varying" | "char varying" => "varchar".to_owned(),
-        "character" | "char" => "bpchar".to_owned(),
-        "timestamp with time zone" => "timestamptz".to_owned(),
-        // Default: what stands before the other words, if there are any.
-        other => other.split(' ').next().unwrap_or(other).to_owned(),
+    if let Some(known) = type_named(&text) {
+        return known.name.to_owned();
+    }
+    match text.split(['(', ' ', '[']).next() {
+        Some("tinyint") => "int2".to_owned(),
+        Some("double") => "float8".to_owned(),
+        Some("character" | "char") => "bpchar".to_owned(),
+        // Default: it is what is written.
+        first => first.unwrap_or_default().to_owned(),
     }
 }
 

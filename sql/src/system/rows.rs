@@ -3,7 +3,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow_schema::{DataType as ArrowType, FieldRef, SchemaRef};
-use basalt_core::schema::Schema;
 
 use super::{
     DATABASE, Numbers, OWNER, SCHEMA,
@@ -62,14 +61,17 @@ impl Known<'_> {
             name,
             number: self.numbers.find(name).unwrap_or_default(),
             is_view: false,
-            columns: self.pinned.get(name).map_or_else(Vec::new, |table| columns(table.schema())),
+            columns: self
+                .pinned
+                .get(name)
+                .map_or_else(Vec::new, |table| columns(&table.schema().to_outer_arrow())),
         });
         let views = self.views.keys().map(|name| Of {
             schema: SCHEMA,
             name,
             number: self.numbers.find(name).unwrap_or_default(),
             is_view: true,
-            columns: self.of_views.get(name).map_or_else(Vec::new, columns_of_view),
+            columns: self.of_views.get(name).map_or_else(Vec::new, columns),
         });
         // Those that show the server are not in it: tools list what is not of PostgreSQL beside the tables of users.
         let system = tables::OF_POSTGRES.iter().map(|table| Of {
@@ -83,16 +85,7 @@ impl Known<'_> {
     }
 }
 
-fn columns(schema: &Schema) -> Vec<Column> {
-    let column = |field: &basalt_core::schema::Field| Column {
-        name: field.name.clone(),
-        of: postgres_type(&field.to_arrow_type()),
-        nullable: field.nullable,
-    };
-    schema.fields().iter().map(column).collect()
-}
-
-fn columns_of_view(schema: &SchemaRef) -> Vec<Column> {
+fn columns(schema: &SchemaRef) -> Vec<Column> {
     let column = |field: &FieldRef| Column {
         name: field.name().clone(),
         of: postgres_type(field.data_type()),

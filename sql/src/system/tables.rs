@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -427,58 +427,43 @@ impl Virtual {
 
 /// A column of rows.
 fn array(rows: &[Row], name: &str, of: &DataType) -> ArrayRef {
-    let values =
-        rows.iter().map(|row| row.iter().find(|(column, _)| *column == name).map(|(_, value)| value));
     match of {
-        DataType::Int64 => Arc::new(
-            values
-                .map(|value| match value {
-                    Some(Value::Int(value)) => Some(*value),
-                    _ => None,
-                })
-                .collect::<Int64Array>(),
-        ),
-        DataType::Int32 => Arc::new(
-            values
-                .map(|value| match value {
-                    Some(Value::Int(value)) => i32::try_from(*value).ok(),
-                    _ => None,
-                })
-                .collect::<Int32Array>(),
-        ),
-        DataType::Boolean => Arc::new(
-            values
-                .map(|value| match value {
-                    Some(Value::Bool(value)) => Some(*value),
-                    _ => None,
-                })
-                .collect::<BooleanArray>(),
-        ),
-        DataType::Timestamp(..) => Arc::new(
-            values
-                .map(|value| match value {
-                    Some(Value::Time(value)) => Some(*value),
-                    _ => None,
-                })
-                .collect::<TimestampMicrosecondArray>(),
-        ),
-        DataType::Float64 => Arc::new(
-            values
-                .map(|value| match value {
-                    Some(Value::Float(value)) => Some(*value),
-                    _ => None,
-                })
-                .collect::<Float64Array>(),
-        ),
-        _ => Arc::new(
-            values
-                .map(|value| match value {
-                    Some(Value::Text(value)) => Some(value.as_str()),
-                    _ => None,
-                })
-                .collect::<StringArray>(),
-        ),
+        DataType::Int32 => values::<_, Int32Array>(rows, name, |value| match value {
+            Value::Int(value) => i32::try_from(*value).ok(),
+            _ => None,
+        }),
+        DataType::Int64 => values::<_, Int64Array>(rows, name, |value| match value {
+            Value::Int(value) => Some(*value),
+            _ => None,
+        }),
+        DataType::Boolean => values::<_, BooleanArray>(rows, name, |value| match value {
+            Value::Bool(value) => Some(*value),
+            _ => None,
+        }),
+        DataType::Timestamp(..) => values::<_, TimestampMicrosecondArray>(rows, name, |value| match value {
+            Value::Time(value) => Some(*value),
+            _ => None,
+        }),
+        DataType::Float64 => values::<_, Float64Array>(rows, name, |value| match value {
+            Value::Float(value) => Some(*value),
+            _ => None,
+        }),
+        _ => values::<_, StringArray>(rows, name, |value| match value {
+            Value::Text(value) => Some(value.as_str()),
+            _ => None,
+        }),
     }
+}
+
+/// The values of a column, which are NULL where a row has none of its type.
+fn values<'a, T, A: Array + FromIterator<Option<T>> + 'static>(
+    rows: &'a [Row],
+    name: &str,
+    of: impl Fn(&'a Value) -> Option<T>,
+) -> ArrayRef {
+    let value =
+        |row: &'a Row| row.iter().find(|(column, _)| *column == name).and_then(|(_, value)| of(value));
+    Arc::new(rows.iter().map(value).collect::<A>())
 }
 
 #[cfg(test)]

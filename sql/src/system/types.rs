@@ -124,11 +124,14 @@ pub(crate) fn format(oid: i64, modifier: i64) -> Option<String> {
     })
 }
 
-/// The number of a type by its number or any of its names, whose digits say nothing; `None`: there is no such type.
-pub(crate) fn number(name: &str) -> Option<i64> {
-    if let Ok(number) = name.trim().parse() {
-        return Some(number);
-    }
+/// A type by any of its names, whose digits say nothing; of an array, that of its values. `None`: there is no such type.
+pub(crate) fn named(name: &str) -> Option<PostgresType> {
+    let plain = plain(name)?;
+    TYPES.iter().map(|(known, _)| *known).find(|known| known.name == plain || known.sql == plain)
+}
+
+/// The words of a type's name, without digits and brackets.
+fn plain(name: &str) -> Option<String> {
     let lower = name.replace('"', "").to_lowercase();
     let own = lower.trim();
     let own = own.strip_prefix("pg_catalog.").unwrap_or(own);
@@ -140,13 +143,22 @@ pub(crate) fn number(name: &str) -> Option<i64> {
     let words = whole.split(|c: char| c.is_whitespace() || "[]".contains(c)).filter(|word| !word.is_empty());
     let plain = words.collect::<Vec<_>>().join(" ");
     let alias = ALIASES.iter().find(|(alias, _)| *alias == plain);
-    let plain = alias.map_or(plain.as_str(), |(_, name)| *name);
-    let known = TYPES.iter().find(|(known, _)| known.name == plain || known.sql == plain);
-    let known = known.map(|(known, _)| known.oid);
-    if whole.contains("[]") {
+    Some(alias.map_or(plain, |(_, name)| (*name).to_owned()))
+}
+
+/// The number of a type by its number or any of its names; `None`: there is no such type.
+pub(crate) fn number(name: &str) -> Option<i64> {
+    if let Ok(number) = name.trim().parse() {
+        return Some(number);
+    }
+    let known = named(name).map(|known| known.oid);
+    if name.contains("[]") {
         return ARRAYS.iter().find(|(.., of)| Some(*of) == known).map(|(array, ..)| (*array).into());
     }
-    let array = || ARRAYS.iter().find(|(_, name, _)| *name == plain).map(|(array, ..)| *array);
+    let array = || {
+        let plain = plain(name)?;
+        ARRAYS.iter().find(|(_, name, _)| *name == plain).map(|(array, ..)| *array)
+    };
     known.or_else(array).map(i64::from)
 }
 
