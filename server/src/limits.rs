@@ -203,7 +203,10 @@ pub const POSTGRES_NAME_BYTES: usize = 256;
 pub const POSTGRES_STATEMENTS: usize = 1024;
 /// Portals, or cursors, that it has open.
 pub const POSTGRES_PORTALS: usize = 64;
-/// Those of them whose rows are not all read, beside the statement that runs: each holds a place of an answer.
+/// Bytes of rows of each that are taken before they are asked for, about: of fewer nothing else is held. They count as small
+/// answers: see [`LIGHT_ANSWER_BYTES`].
+pub const POSTGRES_AHEAD_BYTES: u64 = 256 << 10;
+/// Those of them that have more rows, beside the statement that runs: each holds a place of an answer.
 pub const POSTGRES_OPEN: usize = CONNECTION_ANSWERS - 1;
 /// Savepoints of a transaction.
 pub const POSTGRES_SAVEPOINTS: usize = 64;
@@ -281,6 +284,8 @@ pub const ANSWERS_MEMORY_PART: u64 = 8;
 pub const CONNECTION_ANSWERS: usize = 32;
 /// An answer of which nothing was read for this long is given up when other queries wait for its slot.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same of a portal whose client has asked for no more rows of it for this long.
+pub const LEFT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a query that waits for a slot looks for such answers.
 pub const UNREAD_INTERVAL: Duration = Duration::from_millis(100);
 /// Answers of one connection that were given up and of which it has not taken the message that was on its way: with

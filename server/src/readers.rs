@@ -3,8 +3,10 @@
 //! A large answer goes through a queue of few pieces. While it is full nobody works for the query: it gives its permit
 //! back and sleeps on a thread of its own. What that may cost is bounded: such queries hold a slot, of which there are
 //! few for a connection and some for all. When slots are short, answers that nobody reads are given up for those that
-//! wait, first of the connection that has the most of them.
+//! wait, first of the connection that has the most of them; so are portals that their clients have left alone.
 
+#[cfg(feature = "sql")]
+mod left;
 mod queue;
 
 use std::{
@@ -24,6 +26,8 @@ use tokio::{
 };
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+#[cfg(feature = "sql")]
+pub(crate) use self::left::Left;
 use self::queue::Queue;
 pub(crate) use self::queue::{Counts, Next, Piece, Reader, Writer};
 use crate::{
@@ -44,8 +48,17 @@ pub(crate) struct Readers {
     kept: AtomicU64,
     most_kept: u64,
     queues: Mutex<Vec<Weak<Queue>>>,
+    #[cfg(feature = "sql")]
+    left: Mutex<Vec<Weak<Left>>>,
     /// The connections of the answers that were given up, in that order.
     abandoned: Mutex<VecDeque<Weak<Connection>>>,
+}
+
+/// An answer that nobody reads.
+enum Unread {
+    Queue(Arc<Queue>),
+    #[cfg(feature = "sql")]
+    Left(Arc<Left>),
 }
 
 /// The right to answer at length, for one query.
@@ -88,6 +101,8 @@ impl Readers {
             kept: AtomicU64::new(0),
             most_kept: memory / limits::ANSWERS_MEMORY_PART,
             queues: Mutex::default(),
+            #[cfg(feature = "sql")]
+            left: Mutex::default(),
             abandoned: Mutex::default(),
         })
     }
@@ -139,7 +154,7 @@ impl Readers {
     /// this connection, if one is named.
     fn make_room(&self, class: Class, of: Option<u64>) {
         let now = Instant::now();
-        let mut unread = BTreeMap::<u64, Vec<(Instant, Arc<Queue>)>>::new();
+        let mut unread = BTreeMap::<u64, Vec<(Instant, Unread)>>::new();
         for queue in self.queues().iter().filter_map(Weak::upgrade) {
             let (id, since) = (queue.connection.id(), queue.unread_since());
             if let Some(since) = since
@@ -147,12 +162,25 @@ impl Readers {
                 && queue.class == class
                 && of.is_none_or(|of| of == id)
             {
-                unread.entry(id).or_default().push((since, queue));
+                unread.entry(id).or_default().push((since, Unread::Queue(queue)));
+            }
+        }
+        #[cfg(feature = "sql")]
+        for left in self.left().iter().filter_map(Weak::upgrade) {
+            if now.saturating_duration_since(left.since) >= limits::LEFT_TIMEOUT
+                && left.class == class
+                && of.is_none_or(|of| of == left.of)
+                && !left.is_given_up()
+            {
+                unread.entry(left.of).or_default().push((left.since, Unread::Left(left)));
             }
         }
         let most = unread.into_values().max_by_key(Vec::len).unwrap_or_default();
-        if let Some((_, queue)) = most.into_iter().min_by_key(|(since, _)| *since) {
-            self.give_up(&queue);
+        match most.into_iter().min_by_key(|(since, _)| *since) {
+            Some((_, Unread::Queue(queue))) => self.give_up(&queue),
+            #[cfg(feature = "sql")]
+            Some((_, Unread::Left(left))) => drop(left.back()),
+            None => {}
         }
     }
 
@@ -173,7 +201,7 @@ impl Readers {
         let bytes = bytes.saturating_sub(limits::UNCOUNTED_ANSWER_BYTES);
         let mut held = pool.reserve(Consumer::Answers);
         held.set(bytes).ok()?;
-        let kept = Kept { readers: Arc::clone(self), bytes, _held: held };
+        let kept = Kept { readers: Arc::clone(self), bytes, held };
         let all = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         (bytes == 0 || all <= self.most_kept).then_some(kept)
     }
@@ -188,6 +216,23 @@ impl Readers {
         queues.push(Arc::downgrade(&queue));
         drop(queues);
         (Writer { readers: Arc::clone(self), queue: Arc::clone(&queue) }, Reader { queue })
+    }
+
+    /// Nobody asks for the next rows of an answer: in a while its slot is given to those that wait.
+    #[cfg(feature = "sql")]
+    pub(crate) fn leave(&self, slot: Slot) -> Arc<Left> {
+        let left = Arc::new(Left::new(slot));
+        let mut all = self.left();
+        if all.len() == all.capacity() {
+            all.retain(|left| left.strong_count() > 0);
+        }
+        all.push(Arc::downgrade(&left));
+        left
+    }
+
+    #[cfg(feature = "sql")]
+    fn left(&self) -> MutexGuard<'_, Vec<Weak<Left>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Frees what an answer holds. Its reader is told when it comes back.
@@ -215,7 +260,26 @@ impl Readers {
 pub(crate) struct Kept {
     readers: Arc<Readers>,
     bytes: u64,
-    _held: Reservation,
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "it is held"))]
+    held: Reservation,
+}
+
+#[cfg(feature = "sql")]
+impl Kept {
+    /// Counts other bytes from now on; `false`: there are too many, and it counts those before.
+    pub(crate) fn set(&mut self, bytes: u64) -> bool {
+        let bytes = bytes.saturating_sub(limits::UNCOUNTED_ANSWER_BYTES);
+        let (more, less) = (bytes.saturating_sub(self.bytes), self.bytes.saturating_sub(bytes));
+        let all = self.readers.kept.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        let fits = more == 0 || all <= self.readers.most_kept;
+        if !fits || self.held.set(bytes).is_err() {
+            self.readers.kept.fetch_sub(more, Ordering::Relaxed);
+            return false;
+        }
+        self.readers.kept.fetch_sub(less, Ordering::Relaxed);
+        self.bytes = bytes;
+        true
+    }
 }
 
 impl Drop for Kept {

@@ -202,7 +202,7 @@ impl Engine {
         }));
         let task = AbortOnDrop(task.abort_handle(), given_up);
         let (command, (schema, arrow), copied) = of_head.await.map_err(|_| panicked())??;
-        Ok(Answer { command, schema, arrow, copied, batches, ended: false, _task: task })
+        Ok(Answer { command, schema, arrow, copied, batches, ended: false, task: Some(task) })
     }
 
     /// Plans a statement and says what it takes and gives; it is not run. The values of its parameters are not needed; `types`
@@ -350,7 +350,7 @@ pub struct Answer {
     copied: Option<CopyForm>,
     batches: mpsc::Receiver<Piece>,
     ended: bool,
-    _task: AbortOnDrop,
+    task: Option<AbortOnDrop>,
 }
 
 impl Answer {
@@ -390,5 +390,13 @@ impl Answer {
             }
             None => Err(panicked()),
         }
+    }
+
+    /// Stops the work and gives back what it holds: there are no more rows.
+    pub fn end(&mut self) {
+        self.ended = true;
+        drop(self.task.take());
+        let (_, none) = mpsc::channel(1);
+        self.batches = none;
     }
 }

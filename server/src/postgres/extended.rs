@@ -258,6 +258,7 @@ impl Session {
         part: &Part,
         types: Vec<Option<schema::DataType>>,
     ) -> std::result::Result<Description, End> {
+        self.portals.values_mut().for_each(Portal::leave);
         let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
         let state = &shared.state;
         let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));

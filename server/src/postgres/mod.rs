@@ -2,15 +2,17 @@
 //! authoriser and the same limits as the other doors.
 //!
 //! * `wire` reads and writes messages, `session` holds a connection from its start to its end, `extended` has its
-//!   prepared statements, `portal` runs a statement and sends its rows; `types`, `numeric`, `interval`, `arrays` and `rows` turn values into both of the
+//!   prepared statements, `portal` runs a statement and sends its rows, of which `ahead` has some at hand; `types`, `numeric`, `interval`, `arrays` and `rows` turn values into both of the
 //!   protocol's formats, `told` has columns keep the types that a client knows, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what
 //!   concerns a connection alone, `cancel` for what another one
 //!   may stop, and `error` gives each error its SQLSTATE.
-//! * An answer is never in memory as a whole: rows are taken from the statement when the client has taken those before.
+//! * A large answer is never in memory as a whole: rows are taken from the statement when the client has taken those before,
+//!   but for some.
 //!   One that takes nothing for a while is cut off, as it is at the other doors.
 //! * Every message is bounded before there is room for it, and so is what a connection keeps: `limits.rs` has the list.
 //! * `encrypted` begins TLS, and `password` asks for a key, by SCRAM; a server without them asks for neither.
 
+mod ahead;
 mod arrays;
 mod batch;
 mod cancel;
@@ -26,6 +28,7 @@ mod portal;
 mod rows;
 mod session;
 mod settings;
+mod tag;
 mod told;
 mod transaction;
 mod types;

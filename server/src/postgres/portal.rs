@@ -13,11 +13,13 @@ use tonic::Code;
 
 use super::{
     METHOD,
+    ahead::{self, Ahead},
     copy::{copies_in, copies_out},
     error::{Error, Result},
     extended::Prepared,
     rows::{self, Column},
     session::{Session, is_word},
+    tag::Tag,
     told::{as_told, columns},
     wire::{End, Wire},
 };
@@ -62,8 +64,8 @@ enum Run {
     Under(Box<Under>),
     /// It is over; the rows of a query were sent.
     Over(Vec<Column>),
-    /// It was given up at its deadline, before all of its rows, of these columns, were asked for.
-    Expired(Vec<Column>),
+    /// It was given up before all of its rows, of these columns, were asked for.
+    GivenUp(Vec<Column>, RequestError),
 }
 
 /// What runs.
@@ -76,12 +78,14 @@ pub(super) struct Under {
     deadline: Instant,
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
-    batch: Option<(RecordBatch, usize)>,
+    pub(super) batch: Option<(RecordBatch, usize)>,
+    /// Those behind them that are here.
+    pub(super) ahead: Ahead,
     /// Its rows are passed over: none is sent.
     passes: bool,
     pub(super) sent: u64,
     /// It counts among those that its sender has under way.
-    _turn: Option<Turn>,
+    pub(super) turn: Option<Turn>,
 }
 
 impl Portal {
@@ -128,19 +132,36 @@ impl Portal {
         }
     }
 
-    /// When what it holds is given up.
+    /// When what it holds is given up; `None`: it holds nothing but rows.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.run {
-            Run::Under(under) => Some(under.deadline),
+            Run::Under(under) if !under.rows.is_complete() => Some(under.deadline),
             _ => None,
         }
     }
 
+    /// Gives it up if its time is over, or others have its place.
     pub(super) fn expire(&mut self, now: Instant) {
+        let is_late = self.deadline().is_some_and(|deadline| deadline <= now);
         if let Run::Under(under) = &mut self.run
-            && under.deadline <= now
+            && let Some(why) = is_late.then(RequestError::deadline).or_else(|| under.rows.given_up())
         {
-            self.run = Run::Expired(std::mem::take(&mut under.columns));
+            self.run = Run::GivenUp(std::mem::take(&mut under.columns), why);
+        }
+    }
+
+    /// What runs, if rows of it are to be taken before they are asked for.
+    pub(super) fn reads_ahead(&mut self) -> Option<&mut Under> {
+        match &mut self.run {
+            Run::Under(under) if under.reads_ahead() => Some(under),
+            _ => None,
+        }
+    }
+
+    /// Nobody asks for its rows for now: its client asks for other things.
+    pub(super) fn leave(&mut self) {
+        if let Run::Under(under) = &mut self.run {
+            under.rows.leave();
         }
     }
 
@@ -184,7 +205,7 @@ impl Portal {
     pub(super) fn columns(&self) -> &[Column] {
         match &self.run {
             Run::Under(under) => &under.columns,
-            Run::Over(columns) | Run::Expired(columns) => columns,
+            Run::Over(columns) | Run::GivenUp(columns, _) => columns,
             Run::Not => &[],
         }
     }
@@ -193,7 +214,7 @@ impl Portal {
     fn gives_rows(&self) -> bool {
         match &self.run {
             Run::Under(under) => under.rows.command().gives_rows(),
-            Run::Over(columns) | Run::Expired(columns) => !columns.is_empty(),
+            Run::Over(columns) | Run::GivenUp(columns, _) => !columns.is_empty(),
             Run::Not => false,
         }
     }
@@ -213,7 +234,14 @@ impl Under {
         &'a mut self,
         closing: &'a CancellationToken,
     ) -> (Ends<'a>, impl Future<Output = std::result::Result<Option<RecordBatch>, RequestError>> + 'a) {
-        (Ends { cancelled: &self.cancelled, closing, committing: &self.committing }, self.rows.next())
+        let Self { rows, ahead, cancelled, committing, .. } = self;
+        let next = async move {
+            match ahead.pop() {
+                Some(batch) => Ok(Some(batch)),
+                None => rows.next().await,
+            }
+        };
+        (Ends { cancelled, closing, committing }, next)
     }
 }
 
@@ -275,6 +303,7 @@ impl Session {
     pub(super) async fn begin(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
         let Some(part) = portal.part.clone() else { return Ok(()) };
         self.may_begin(&part)?;
+        self.portals.values_mut().for_each(Portal::leave);
         // It counts among those of its sender while the client sends its rows.
         let turn = self.caller.turn(Object::Tables).map_err(Error::from)?;
         let (sent, copying) = match (copies_in(&part), copies_out(&part)) {
@@ -282,7 +311,7 @@ impl Session {
             (false, true) => (None, Copying::Out),
             (false, false) => (None, Copying::Not),
         };
-        let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
+        let Self { shared, wire, caller, connection, key, settings, transaction, portals, .. } = self;
         let state = &shared.state;
         let began = Instant::now();
         // Many rows take their time, and a client that copies them has not said how long.
@@ -302,6 +331,7 @@ impl Session {
             let transaction = transaction.is_open().then(|| Arc::clone(&transaction.writes));
             statement.begin_copying(state, transaction, copying, committing.clone()).await
         };
+        let begun = ahead::read_beside(portals, state, begun);
         let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
         let running = match sent {
             Some(rows) => rows.guarded(wire, ends, begun).await,
@@ -318,9 +348,10 @@ impl Session {
             deadline,
             began,
             batch: None,
+            ahead: Ahead::default(),
             passes: false,
             sent: 0,
-            _turn: turn,
+            turn,
         }));
         Ok(())
     }
@@ -359,11 +390,12 @@ impl Session {
         most: Option<u64>,
         ends: bool,
     ) -> std::result::Result<u64, End> {
+        self.portals.values_mut().for_each(Portal::leave);
         let part = portal.part.clone();
         let tag = Tag::of(part.as_ref());
-        if let Run::Expired(_) = &portal.run {
+        if let Run::GivenUp(_, why) = &portal.run {
             // What was sent is not all.
-            return Err(Error::from(RequestError::deadline()).into());
+            return Err(Error::from(why.clone()).into());
         }
         let Run::Under(under) = &mut portal.run else {
             if ends {
@@ -423,6 +455,7 @@ impl Session {
                 Ok(sent)
             }
             Ok((sent, false, _)) => {
+                under.is_left(&self.shared.state);
                 if ends {
                     self.wire.put(&PortalSuspended::new())?;
                 }
@@ -539,81 +572,5 @@ pub(super) fn placed(end: End, part: &Part) -> End {
     match end {
         End::Error(error) => End::Error(error.of(&part.sql, part.before)),
         End::Gone => End::Gone,
-    }
-}
-
-/// What a client is told of a statement that is done.
-#[derive(Clone, Debug)]
-struct Tag {
-    words: String,
-    counts: bool,
-}
-
-impl Tag {
-    fn of(part: Option<&Part>) -> Self {
-        let words: &[Word] = part.map_or(&[], |part| &part.words);
-        let plain = |at: usize| match words.get(at) {
-            Some(Word::Plain(word)) => word.as_str(),
-            _ => "",
-        };
-        let counted = |words: &str| Self { words: words.to_owned(), counts: true };
-        let alone = |words: String| Self { words, counts: false };
-        // Default: there is no WITH, or it reads.
-        match part.and_then(Part::behind_with).unwrap_or(plain(0)) {
-            "insert" => counted("INSERT 0"),
-            "update" => counted("UPDATE"),
-            "delete" => counted("DELETE"),
-            "merge" => counted("MERGE"),
-            "copy" => counted("COPY"),
-            "truncate" => alone("TRUNCATE TABLE".to_owned()),
-            "explain" => alone("EXPLAIN".to_owned()),
-            "show" | "describe" | "desc" => alone("SHOW".to_owned()),
-            "create" if words.iter().any(|word| is_word(Some(word), &["as"])) && plain(1) == "table" => {
-                counted("SELECT")
-            }
-            "create" if plain(1) == "or" => alone(format!("CREATE {}", plain(3).to_uppercase())),
-            first @ ("create" | "drop" | "alter") => {
-                alone(format!("{} {}", first.to_uppercase(), plain(1).to_uppercase()))
-            }
-            _ => counted("SELECT"),
-        }
-    }
-
-    fn with(&self, rows: u64) -> String {
-        if self.counts { format!("{} {rows}", self.words) } else { self.words.clone() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_are_those_of_postgresql() {
-        for (sql, tag) in [
-            ("SELECT 1", "SELECT 5"),
-            ("(SELECT 1)", "SELECT 5"),
-            ("WITH a AS (SELECT 1) TABLE a", "SELECT 5"),
-            ("INSERT INTO t VALUES (1)", "INSERT 0 5"),
-            ("WITH a AS (SELECT 1) INSERT INTO t TABLE a", "INSERT 0 5"),
-            ("WITH a (b) AS (SELECT 1) update t SET a = 1", "UPDATE 5"),
-            ("WITH a AS (SELECT 1), c AS (SELECT 2) DELETE FROM t", "DELETE 5"),
-            ("update t set a = 1", "UPDATE 5"),
-            ("CREATE TABLE t (a int)", "CREATE TABLE"),
-            ("CREATE TABLE t AS SELECT 1", "SELECT 5"),
-            ("CREATE OR REPLACE VIEW v AS SELECT 1", "CREATE VIEW"),
-            ("DROP TABLE t", "DROP TABLE"),
-            ("EXPLAIN SELECT 1", "EXPLAIN"),
-            ("SHOW TABLES", "SHOW"),
-        ] {
-            let part = &basalt_sql::script::split(sql).unwrap()[0];
-            assert_eq!(Tag::of(Some(part)).with(5), tag);
-            let writes = ["INSERT", "UPDATE", "DELETE", "CREATE", "DROP"];
-            let writes = writes.iter().any(|word| {
-                let sql = sql.to_uppercase();
-                sql.starts_with(word) || sql.contains(&format!(") {word}"))
-            });
-            assert_eq!(reads(part), !writes, "{sql}");
-        }
     }
 }

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    METHOD, Shared,
+    METHOD, Shared, ahead,
     batch::Batch,
     cancel::Key,
     command::{self, Command},
@@ -298,11 +298,13 @@ impl Session {
         }
     }
 
-    /// Waits until a message begins. Portals do not outlive their statement's deadline, and do not keep the server from
-    /// ending.
+    /// Waits until a message begins, and meanwhile has rows of portals at hand. Portals of more rows do not outlive their
+    /// statement's deadline, and do not keep the server from ending.
     async fn wait(&mut self) -> std::result::Result<(), End> {
+        let Self { shared, wire, portals, .. } = self;
         loop {
-            let expires = self.portals.values().filter_map(Portal::deadline).min();
+            let expires = portals.values().filter_map(Portal::deadline).min();
+            let reads_ahead = portals.values_mut().any(|portal| portal.reads_ahead().is_some());
             let passed = async {
                 match expires {
                     Some(at) => sleep_until(at.min(Instant::now() + limits::UNREAD_TIMEOUT)).await,
@@ -311,15 +313,16 @@ impl Session {
             };
             tokio::select! {
                 biased;
-                () = self.shared.closing.cancelled() => return Err(Error::stopping().fatal().into()),
-                begins = self.wire.begins() => return begins,
+                () = shared.closing.cancelled() => return Err(Error::stopping().fatal().into()),
+                begins = wire.begins() => return begins,
                 () = passed => {
-                    if self.shared.state.is_stopping() {
+                    if shared.state.is_stopping() {
                         return Err(Error::stopping().fatal().into());
                     }
                     let now = Instant::now();
-                    self.portals.values_mut().for_each(|portal| portal.expire(now));
+                    portals.values_mut().for_each(|portal| portal.expire(now));
                 }
+                () = ahead::read(portals, &shared.state), if reads_ahead => {}
             }
         }
     }

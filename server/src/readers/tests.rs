@@ -100,6 +100,33 @@ async fn a_connection_that_leaves_many_answers_is_closed() {
     assert!(hoarder.closed().is_cancelled() && !reading.closed().is_cancelled());
 }
 
+/// Of portals whose clients have not come back.
+#[cfg(feature = "sql")]
+#[tokio::test(start_paused = true)]
+async fn what_was_left_alone_makes_room_in_a_while() {
+    let readers = Readers::new(0, 1);
+    let (hoarder, other) = (Connection::new(), Connection::new());
+    let deadline = Instant::now() + limits::DEFAULT_DEADLINE;
+    let (slots, _) = limits::WAITING_ANSWERS;
+    let mut left = Vec::new();
+    for n in 0..slots {
+        let connection = if n == 0 { &other } else { &hoarder };
+        left.push(readers.leave(readers.admit(connection, Class::Long, deadline).await.unwrap()));
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    // It goes on.
+    let slot = left[1].back().unwrap();
+    let soon = Instant::now() + limits::LEFT_TIMEOUT / 2;
+    readers.admit(&Connection::new(), Class::Long, soon).await.unwrap_err();
+    tokio::time::advance(limits::LEFT_TIMEOUT).await;
+    let _slot = readers.admit(&Connection::new(), Class::Long, deadline).await.unwrap();
+    // The oldest is left alone: its connection has one only.
+    let given_up: Vec<_> = (0..slots).filter(|n| left[*n].is_given_up()).collect();
+    assert_eq!(given_up, [1, 2], "the first of these was not given up: it was taken back");
+    assert!(left[2].back().is_none() && left[3].back().is_some());
+    drop(slot);
+}
+
 #[test]
 fn small_answers_are_counted_together() {
     let readers = Readers::new(limits::ANSWERS_MEMORY_PART * 3 * limits::LIGHT_ANSWER_BYTES, 1);
@@ -111,6 +138,14 @@ fn small_answers_are_counted_together() {
     assert_eq!(readers.kept.load(Ordering::Relaxed), 0);
     assert!(readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).is_some());
     assert_eq!(pool.held(), 0);
+    #[cfg(feature = "sql")]
+    {
+        let mut kept = readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).unwrap();
+        let _other = readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).unwrap();
+        assert!(kept.set(limits::LIGHT_ANSWER_BYTES * 2) && !kept.set(limits::LIGHT_ANSWER_BYTES * 3));
+        assert!(kept.set(0) && kept.set(limits::LIGHT_ANSWER_BYTES * 2));
+    }
+    assert_eq!((readers.kept.load(Ordering::Relaxed), pool.held()), (0, 0));
     // Where there is no memory none is kept.
     let pool = Arc::new(MemoryPool::new(limits::LIGHT_ANSWER_BYTES));
     let _kept = readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).unwrap();

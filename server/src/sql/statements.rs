@@ -10,7 +10,7 @@ use basalt_core::{
     query::Literal,
     schema::{DataType, Schema},
 };
-use basalt_proto::v1 as pb;
+use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sql::{Catalog, Command, CopyForm, Description};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -25,7 +25,7 @@ use crate::{
     connection::Connection,
     cpu::{Permit, StopOnDrop},
     queries::Committing,
-    readers::Slot,
+    readers::{Left, Slot},
     state::State,
     status::{RequestError, Result},
     trace,
@@ -149,21 +149,35 @@ impl Running {
     pub(crate) fn rows(self, state: &Arc<State>) -> RowsOfStatement {
         let Self { answer, tables, stop, deadline, class, permit, slot, .. } = self;
         let state = Arc::clone(state);
-        RowsOfStatement { answer, tables, stop, deadline, class, permit: Some(permit), _slot: slot, state }
+        let held = Held { tables, stop, permit: Some(permit), slot: Some(slot), left: None };
+        let read = (Vec::new(), Statistics::default());
+        RowsOfStatement { answer, held: Some(held), over: Ok(()), read, deadline, class, state }
     }
 }
 
 /// The rows of a statement that runs. Dropping them stops the work.
 pub(crate) struct RowsOfStatement {
     answer: basalt_sql::Answer,
-    tables: Arc<Tables>,
-    stop: StopOnDrop,
+    /// `None`: all of its rows were taken, or it has failed.
+    held: Option<Held>,
+    /// What it has come to then.
+    over: Result<()>,
+    /// What it had read then.
+    read: (Vec<pb::TableVersion>, Statistics),
     deadline: Instant,
     class: Class,
+    state: Arc<State>,
+}
+
+/// What a statement holds until its rows are taken.
+struct Held {
+    tables: Arc<Tables>,
+    stop: StopOnDrop,
     /// `None` while the door has the rows: it may be waiting for a client.
     permit: Option<Permit>,
-    _slot: Slot,
-    state: Arc<State>,
+    /// `None` while others may take it away.
+    slot: Option<Slot>,
+    left: Option<Arc<Left>>,
 }
 
 impl fmt::Debug for RowsOfStatement {
@@ -198,32 +212,91 @@ impl RowsOfStatement {
         self.answer.arrow()
     }
 
-    /// The next rows; `None`: the answer is complete. What came before an error is not an answer.
+    /// The next rows; `None`: the answer is complete. What came before an error is not an answer. Dropping the future loses no
+    /// rows.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let _permit = match self.permit.take() {
-            Some(permit) => permit,
-            None => self.state.cpu.admit_again(self.class, self.deadline).await?,
+        let Self { answer, held, over, deadline, class, state, .. } = self;
+        let Some(held) = held else { return over.clone().map(|()| None) };
+        let next = async {
+            if let Some(left) = held.left.take() {
+                held.slot = Some(left.back().ok_or_else(left_unread)?);
+            }
+            let _permit = match held.permit.take() {
+                Some(permit) => permit,
+                None => state.cpu.admit_again(*class, *deadline).await?,
+            };
+            let next = async { answer.next().await.map_err(error) };
+            held.stop.until(*deadline, next).await?
         };
-        let next = async { self.answer.next().await.map_err(error) };
-        let next = self.stop.until(self.deadline, next).await??;
-        if let (Some(batch), Some(listed)) = (&next, self.stop.listed()) {
-            listed.entry().gives(batch.num_rows());
+        let next = next.await;
+        match &next {
+            Ok(Some(batch)) => {
+                if let Some(listed) = held.stop.listed() {
+                    listed.entry().gives(batch.num_rows());
+                }
+            }
+            Ok(None) => self.end(Ok(())),
+            Err(failed) => self.end(Err(failed.clone())),
         }
-        Ok(next)
+        next
+    }
+
+    /// Gives back what it holds.
+    fn end(&mut self, over: Result<()>) {
+        self.over = over;
+        self.answer.end();
+        if let Some(held) = self.held.take() {
+            self.read = (held.tables.versions(), held.tables.statistics());
+        }
+    }
+
+    /// Whether all of its rows were taken: it holds nothing any longer.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.held.is_none() && self.over.is_ok()
+    }
+
+    /// Nobody asks for its next rows for now: it does not count among those that run, and in a while others may have its place.
+    pub(crate) fn leave(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.permit = None;
+            if let Some(slot) = held.slot.take() {
+                held.left = Some(self.state.readers.leave(slot));
+            }
+        }
+    }
+
+    /// Why there are no more rows: others have its place.
+    pub(crate) fn given_up(&self) -> Option<RequestError> {
+        let left = self.held.as_ref()?.left.as_ref()?;
+        left.is_given_up().then(left_unread)
     }
 
     /// Waits until somebody has it stopped.
     pub(crate) async fn cancelled(&self) -> RequestError {
-        self.stop.cancelled().await
+        match &self.held {
+            Some(held) => held.stop.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The versions that were read.
     pub(crate) fn versions(&self) -> Vec<pb::TableVersion> {
-        self.tables.versions()
+        match &self.held {
+            Some(held) => held.tables.versions(),
+            None => self.read.0.clone(),
+        }
     }
 
     /// What the scans did.
     pub(crate) fn statistics(&self) -> Statistics {
-        self.tables.statistics()
+        match &self.held {
+            Some(held) => held.tables.statistics(),
+            None => self.read.1,
+        }
     }
+}
+
+fn left_unread() -> RequestError {
+    let message = "the rows were left unread while other statements waited for the place of this one";
+    RequestError::new(ErrorReason::DeadlineExceeded, message)
 }

@@ -7,13 +7,16 @@ use tokio::time::sleep;
 
 use super::client::*;
 
+/// More rows than are taken before they are asked for.
+const MANY: &str = "SELECT a FROM generate_series(1, 10000000) AS g(a)";
+
 /// Rows that were given up are not all that there were, whatever the client asks next.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_were_given_up_have_no_end() {
     let server = filled(|_| {}).await;
     let mut client = Client::connect(&server).await;
     client.query("SET statement_timeout = '300ms'; BEGIN").await;
-    client.parse("", "SELECT key FROM t", &[]).await;
+    client.parse("", MANY, &[]).await;
     client.bind("", "", 0, &[]).await;
     client.execute("", 2).await;
     client.send(b'H', &[]).await;
@@ -23,7 +26,7 @@ async fn rows_that_were_given_up_have_no_end() {
     let told = client.shown().await;
     assert_eq!(told.last_chunk().unwrap(), &["s", "E 57014", "Z E"], "{told:?}");
 
-    client.query("ROLLBACK; BEGIN; DECLARE c CURSOR FOR SELECT key FROM t").await;
+    client.query(&format!("ROLLBACK; BEGIN; DECLARE c CURSOR FOR {MANY}")).await;
     assert_eq!(client.query("FETCH 2 FROM c").await.last_chunk().unwrap(), &["C FETCH 2", "Z T"]);
     sleep(Duration::from_millis(1500)).await;
     let told = client.query("FETCH 2 FROM c").await;
