@@ -5,6 +5,7 @@ pub(crate) mod aliases;
 mod arrows;
 mod asof;
 mod assignments;
+pub(crate) mod beside;
 pub(crate) mod called;
 mod calls;
 mod casts;

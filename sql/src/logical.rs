@@ -40,7 +40,20 @@ pub(crate) async fn named(session: &SessionState, mut statement: Statement) -> R
 async fn as_written(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     dialect::rows::as_queries(&mut statement)?;
     stars::expand(session, &mut statement).await?;
-    order::by_columns(session, &mut statement).await?;
+    if order::has_queries(&mut statement) {
+        let mut below = statement.clone();
+        order::by_columns(session, &mut below, true).await?;
+        // A name in such a query may be known above alone.
+        if let Ok(plan) = planned(session, below).await {
+            return Ok(plan);
+        }
+    }
+    order::by_columns(session, &mut statement, false).await?;
+    planned(session, statement).await
+}
+
+/// What a statement is planned to that is in the planner's words, as far as they are known before.
+pub(crate) async fn planned(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     let of = async |statement: Statement| {
         GivenUp::of_task().check()?;
         named::told_apart(keys::as_columns(session.statement_to_plan(statement).await?)?)
@@ -54,7 +67,7 @@ async fn as_written(session: &SessionState, mut statement: Statement) -> Result<
                 || dialect::using::resolve(&mut statement, place)
                 || dialect::called::resolve(&mut statement, place)
         });
-        if !is_known && !is_outer(&mut statement, error) {
+        if !is_known && !is_outer(&mut statement, error) && !is_beside_star(&mut statement, error) {
             break;
         }
         planned = of(statement.clone()).await;
@@ -77,6 +90,13 @@ fn is_outer(statement: &mut Statement, error: &DataFusionError) -> bool {
     let SchemaError::FieldNotFound { field, .. } = &**error else { return false };
     let Some(TableReference::Bare { table }) = &field.relation else { return false };
     dialect::outer::resolve(statement, table, &field.name)
+}
+
+/// Whether a statement has no plan because a column has the name of one of a star beside it, which is put right.
+fn is_beside_star(statement: &mut Statement, error: &DataFusionError) -> bool {
+    let DataFusionError::SchemaError(error, _) = error.find_root() else { return false };
+    let SchemaError::AmbiguousReference { field } = &**error else { return false };
+    field.relation.is_some() && dialect::beside::resolve(statement, &field.name)
 }
 
 /// Whether a statement has no plan because a column that it orders by has no name above its groups.

@@ -343,6 +343,12 @@ impl VisitorMut for Apart {
                 }
                 SelectItem::UnnamedExpr(Expr::Identifier(name)) if !all => (None, Some(name.value.clone())),
                 SelectItem::UnnamedExpr(expr) => (Some(expr.clone()), Some(expr.to_string())),
+                // To the planner it is no other than the column of the star.
+                SelectItem::ExprWithAlias { expr, alias }
+                    if all && matches!(&*expr, Expr::Identifier(name) if name.value == alias.value) =>
+                {
+                    (Some(expr.clone()), Some(alias.value.clone()))
+                }
                 SelectItem::ExprWithAlias { alias, .. } => (None, Some(alias.value.clone())),
                 _ => continue,
             };
