@@ -74,6 +74,11 @@ impl Texts {
 
 /// How a function is called.
 pub(crate) trait Call: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
+    /// The type of its answers, where that of the function is this one.
+    fn answered(own: &DataType) -> DataType {
+        own.clone()
+    }
+
     fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue>;
 }
 
@@ -103,11 +108,16 @@ impl<C: Call> ScalarUDFImpl for Around<C> {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.return_type(types)
+        Ok(C::answered(&self.0.return_type(types)?))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.0.return_field_from_args(args)
+        let field = self.0.return_field_from_args(args)?;
+        let answered = C::answered(field.data_type());
+        Ok(match answered == *field.data_type() {
+            true => field,
+            false => Arc::new(field.as_ref().clone().with_data_type(answered)),
+        })
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {

@@ -163,6 +163,10 @@ fn is_stored(given: &DataType, field: &Field) -> bool {
 pub(crate) fn check(given: &DataType, field: &Field) -> Result<()> {
     match is_stored(given, field) {
         true => Ok(()),
+        false if matches!(given, DataType::Interval(_) | DataType::Duration(_)) => {
+            let instead = "extract(epoch FROM ...) gives its seconds, CAST(... AS VARCHAR) its text";
+            Err(mismatch(field, &format!("an interval is not stored as {}: {instead}", field.type_name())))
+        }
         false => Err(mismatch(field, &format!("{given} is not stored as {}", field.type_name()))),
     }
 }

@@ -306,6 +306,10 @@ pub(crate) fn logical(data_type: &ast::DataType) -> Result<Logical> {
                 format!("a column of type {text} (no numbers are made: BIGINT holds those of INSERT)");
             return Err(Error::unsupported(message));
         }
+        interval if interval.starts_with("INTERVAL") => {
+            let message = format!("a column of type {text} (DOUBLE holds its seconds, VARCHAR its text)");
+            return Err(Error::unsupported(message));
+        }
         _ => return Err(Error::unsupported(format!("a column of type {text}"))),
     })
 }

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BinaryArray, IntervalMonthDayNanoArray, cast::AsArray as _, types::IntervalMonthDayNanoType,
-};
+use arrow_array::{ArrayRef, BinaryArray, IntervalMonthDayNanoArray, cast::AsArray as _};
 use arrow_schema::DataType;
 use datafusion::{
     arrow::compute::cast,
@@ -14,7 +12,8 @@ use datafusion::{
     functions_aggregate::min_max::max_udaf,
     logical_expr::{
         Aggregate, ColumnarValue, Distinct, Expr, ExprSchemable as _, LogicalPlan, Projection,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, Window, expr::AggregateFunction,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, Window,
+        expr::{AggregateFunction, ScalarFunction},
         when,
     },
 };
@@ -22,7 +21,7 @@ use datafusion::{
 use crate::{
     correlated,
     error::Error,
-    functions::{INTERVAL, interval_order, of_arrays},
+    functions::{INTERVAL, as_intervals, interval_order, of_arrays},
     interval,
     meaning::is_interval,
 };
@@ -226,6 +225,17 @@ pub(crate) fn grouped(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
     Ok((LogicalPlan::Projection(plan), true))
 }
 
+/// Whether it is the least or the greatest of several intervals in a row, which would be told by their months first.
+pub(crate) fn are_chosen(of: &ScalarFunction, schema: &DFSchema) -> bool {
+    ["greatest", "least"].contains(&of.name()) && of.args.iter().any(|arg| is_interval(arg, schema))
+}
+
+/// The same of how long they are.
+pub(crate) fn chosen(mut of: ScalarFunction) -> Expr {
+    of.args = of.args.into_iter().map(bytes).collect();
+    interval_of(Expr::ScalarFunction(of))
+}
+
 /// Whether it is the least or the greatest of intervals.
 fn is_extreme(expr: &Expr, schema: &DFSchema) -> bool {
     match expr {
@@ -297,8 +307,7 @@ impl ScalarUDFImpl for Function {
         of_arrays(&args, |arrays, _| {
             let made: ArrayRef = match self.kind {
                 Kind::Bytes => {
-                    let intervals = cast(&arrays[0], &INTERVAL)?;
-                    let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+                    let intervals = as_intervals(&arrays[0])?;
                     let all: BinaryArray = intervals.iter().map(|of| of.map(interval::bytes)).collect();
                     Arc::new(all)
                 }

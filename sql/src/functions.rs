@@ -28,7 +28,7 @@ use crate::{
     bytes,
     calendar::{self, Moment},
     error::Error,
-    interval, nan, nearest, nested, of_texts, timestamp_texts,
+    interval, nan, nearest, nested, of_texts, system, timestamp_texts,
 };
 
 /// Which function.
@@ -56,6 +56,8 @@ enum Kind {
     DateSub,
     Age,
     TypeOf,
+    /// By PostgreSQL's names.
+    PgTypeOf,
     RegexpExtract,
     IsInf,
     IsFinite,
@@ -87,7 +89,7 @@ struct Function {
     signature: Signature,
 }
 
-const ALL: [(&str, Kind); 11] = [
+const ALL: [(&str, Kind); 12] = [
     ("basalt_unsigned", Kind::Unsigned { is_try: false }),
     ("basalt_try_unsigned", Kind::Unsigned { is_try: true }),
     ("basalt_text", Kind::Text),
@@ -95,6 +97,7 @@ const ALL: [(&str, Kind); 11] = [
     ("basalt_date_sub", Kind::DateSub),
     ("age", Kind::Age),
     ("typeof", Kind::TypeOf),
+    ("pg_typeof", Kind::PgTypeOf),
     ("regexp_extract", Kind::RegexpExtract),
     ("isinf", Kind::IsInf),
     ("isfinite", Kind::IsFinite),
@@ -314,6 +317,9 @@ impl Function {
                 Arc::new((0..rows).map(of_row).collect::<IntervalMonthDayNanoArray>())
             }
             Kind::TypeOf => Arc::new(StringArray::from(vec![type_name(args[0].data_type()); rows])),
+            Kind::PgTypeOf => {
+                Arc::new(StringArray::from(vec![system::postgres_name(args[0].data_type()); rows]))
+            }
             Kind::RegexpExtract => Arc::new(extract(args, rows)?),
             Kind::IsInf => {
                 Arc::new(floats(&args[0])?.iter().map(|x| x.map(f64::is_infinite)).collect::<BooleanArray>())
@@ -366,9 +372,8 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         self.check(types)?;
         Ok(match self.kind {
-            Kind::Text | Kind::Clock { .. } | Kind::Moment | Kind::TypeOf | Kind::RegexpExtract => {
-                DataType::Utf8
-            }
+            Kind::Text | Kind::Clock { .. } | Kind::Moment => DataType::Utf8,
+            Kind::TypeOf | Kind::PgTypeOf | Kind::RegexpExtract => DataType::Utf8,
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
             Kind::Bytes { .. } => DataType::Binary,
             Kind::DateDiff | Kind::DateSub => DataType::Int64,

@@ -45,6 +45,8 @@ enum Kind {
     Concat,
     Contains,
     Position,
+    /// Without all that are equal, or NULL where that is.
+    Remove,
     Extract,
     Slice,
     Where,
@@ -82,7 +84,7 @@ enum Kind {
     Text,
 }
 
-const ALL: [(&str, &[&str], Kind); 30] = [
+const ALL: [(&str, &[&str], Kind); 31] = [
     ("basalt_extract_named", &[], Kind::ExtractNamed),
     ("list_distinct", &["array_distinct"], Kind::Distinct),
     ("list_unique", &["array_unique"], Kind::Unique),
@@ -93,6 +95,7 @@ const ALL: [(&str, &[&str], Kind); 30] = [
     ("list_concat", &["list_cat", "array_concat", "array_cat"], Kind::Concat),
     ("list_contains", &["array_contains", "list_has", "array_has"], Kind::Contains),
     ("list_position", &["list_indexof", "array_position", "array_indexof"], Kind::Position),
+    ("array_remove", &[], Kind::Remove),
     ("list_extract", &["list_element", "array_extract", "array_element"], Kind::Extract),
     ("list_slice", &["array_slice"], Kind::Slice),
     ("list_where", &["array_where"], Kind::Where),

@@ -381,6 +381,10 @@ fn meant(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
             let mut changed = !is_first_value && untyped::typed(&mut sides, schema)?;
             changed |= meet(&mut sides, schema);
+            untyped::check(&function.args, schema)?;
+            if equal_intervals::are_chosen(&function, schema) {
+                return Ok(Transformed::yes(equal_intervals::chosen(function)));
+            }
             transformed(Expr::ScalarFunction(function), changed)
         }
         Expr::ScalarFunction(function)

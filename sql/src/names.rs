@@ -12,7 +12,7 @@ pub(crate) enum Meant {
 }
 
 /// Names that are others, for any number of arguments.
-const NAMES: [(&str, &str); 42] = [
+const NAMES: [(&str, &str); 41] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
     ("ceiling", "ceil"),
@@ -53,7 +53,6 @@ const NAMES: [(&str, &str); 42] = [
     ("clock_timestamp", "now"),
     ("ucase", "upper"),
     ("variance", "var_samp"),
-    ("pg_typeof", "typeof"),
     ("regexp_matches", "regexp_like"),
 ];
 
@@ -75,7 +74,7 @@ const MAP_EXTRACT: &str =
 const MAKE_TIMESTAMP: &str = "make_date($1, $2, $3) + make_time($4, $5, CAST(floor($6) AS INTEGER)) + INTERVAL '1 microsecond' * CAST(round((CAST($6 AS DOUBLE) - floor(CAST($6 AS DOUBLE))) * 1000000) AS BIGINT)";
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 81] = [
+const TEMPLATES: [(&str, usize, &str); 82] = [
     ("element_at", 2, MAP_EXTRACT),
     ("map_extract", 2, MAP_EXTRACT),
     ("add", 2, "$1 + $2"),
@@ -93,6 +92,7 @@ const TEMPLATES: [(&str, usize, &str); 81] = [
     ("from_base64", 1, "decode($1, 'base64pad')"),
     ("from_hex", 1, "decode($1, 'hex')"),
     ("unhex", 1, "decode($1, 'hex')"),
+    ("list_remove", 2, "array_remove_n($1, $2, 1)"),
     ("map_contains", 2, "list_contains(map_keys($1), $2)"),
     ("map_contains_value", 2, "list_contains(map_values($1), $2)"),
     ("map_extract_value", 2, "$1[$2]"),

@@ -18,7 +18,7 @@ use crate::{
     arithmetic::{Arithmetic, ArithmeticOpName, is_number},
     bits, checked, coerce, decimals,
     error::Error,
-    functions, lists, nested, parameters,
+    functions, lists, nested, parameters, untyped,
 };
 
 /// See the module.
@@ -50,6 +50,18 @@ impl ExprPlanner for Planner {
                 let left = datafusion::logical_expr::cast(expr.left, DataType::Utf8);
                 let joined = binary_expr(left, Operator::StringConcat, expr.right);
                 return Ok(PlannerResult::Planned(joined));
+            }
+            // The planner would say that they have no type in common.
+            BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+            | BinaryOperator::AtArrow
+            | BinaryOperator::ArrowAt => {
+                untyped::beside(&mut [&mut expr.left, &mut expr.right], schema)?;
+                return Ok(PlannerResult::Original(expr));
             }
             BinaryOperator::Plus => ArithmeticOpName::Add,
             BinaryOperator::Minus => ArithmeticOpName::Subtract,
@@ -195,7 +207,8 @@ fn of_bits(expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBi
         true if is_moved => {
             Ok(PlannerResult::Planned(bits::shift(expr.left, expr.right, op == bits::Op::Left)))
         }
-        false if is_moved => {
+        // The planner would take the whole part of what has a fraction.
+        false if is_moved || [&left, &right].iter().any(|side| side.is_floating() || side.is_decimal()) => {
             Err(Error::new(ErrorKind::TypeMismatch, "bits are those of whole numbers").into())
         }
         _ => Ok(PlannerResult::Original(expr)),
@@ -244,7 +257,7 @@ fn has_even_days(moment: &DataType) -> bool {
 }
 
 /// How many microseconds an interval has in any month.
-fn micros(interval: IntervalMonthDayNano) -> Option<i64> {
+pub(crate) fn micros(interval: IntervalMonthDayNano) -> Option<i64> {
     let IntervalMonthDayNano { months, days, nanoseconds } = interval;
     if months != 0 || nanoseconds % 1000 != 0 {
         return None;

@@ -32,6 +32,9 @@ const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "i
 /// Functions of any number, whose first argument is first one of floats, as PostgreSQL has it.
 const OF_NUMBERS: [&str; 7] = ["abs", "ceil", "floor", "round", "sign", "signum", "trunc"];
 
+/// Functions of two bounds and a step.
+const SERIES: [&str; 2] = ["generate_series", "range"];
+
 /// The name of a parameter that may be of any type; `None`: it is something else.
 fn open(expr: &Expr) -> Option<&str> {
     match expr {
@@ -426,6 +429,14 @@ impl Suggested {
             }
             Expr::ScalarFunction(function) if OF_NUMBERS.contains(&function.name()) => {
                 function.args.iter().take(1).for_each(|arg| self.suggest(arg, &DataType::Float64));
+            }
+            Expr::ScalarFunction(function) if SERIES.contains(&function.name()) => {
+                self.alike(&function.args.iter().take(2).collect::<Vec<_>>(), schema);
+                function.args.iter().for_each(|arg| self.suggest(arg, &DataType::Int64));
+            }
+            // So many of a unit.
+            Expr::ScalarFunction(function) if function.name() == "basalt_interval" => {
+                function.args.iter().take(1).for_each(|arg| self.suggest(arg, &DataType::Int64));
             }
             Expr::AggregateFunction(function) => {
                 let AggregateFunctionParams { args, filter, .. } = &function.params;

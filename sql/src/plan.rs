@@ -30,6 +30,7 @@ use crate::{
     carried,
     catalog::{Catalog, Change, Table, Written},
     checked::{self, Within},
+    chosen,
     command::Command,
     copy::{CopyForm, Target},
     correlated, counted,
@@ -57,7 +58,9 @@ use crate::{
     resolve::{Resolved, cancelled, resolve},
     rules,
     scan::Scan,
-    scans, series, shifted, spool, stored, strings,
+    scans, series, shifted,
+    signed::{self, Signed},
+    spool, stored, strings,
     strings::distance,
     summary,
     sums::Sums,
@@ -109,7 +112,9 @@ impl Base {
         }
         aggregates.extend(ours.into_iter().map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
-            if bounded::NAMES.contains(&function.name()) {
+            if chosen::NAMES.contains(&function.name()) {
+                *function = Arc::new(chosen::function(Arc::clone(function)));
+            } else if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Bounded>(Arc::clone(function)));
             } else if replaced::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Replaced>(Arc::clone(function)));
@@ -127,6 +132,8 @@ impl Base {
                 *function = Arc::new(around::<Within>(made));
             } else if places::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<Places>(Arc::clone(function)));
+            } else if signed::NAMES.contains(&function.name()) {
+                *function = Arc::new(around::<Signed>(Arc::clone(function)));
             } else if nan::NAMES.contains(&function.name()) {
                 *function = Arc::new(around::<OneNan>(Arc::clone(function)));
             }

@@ -1,15 +1,17 @@
 //! `generate_series` and `range` in FROM: of timestamps, for those of a statement count microseconds, and DataFusion's functions
-//! know none but nanoseconds; and what is said of columns, which they do not take.
+//! know none but nanoseconds; of whole numbers of fewer bits, and of literal texts beside timestamps; and what is said of columns,
+//! which they do not take.
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use datafusion::{
     catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider},
     common::{Result, ScalarValue, tree_node::TreeNode as _},
     logical_expr::Expr,
 };
 
-use crate::error::Error;
+use crate::{decimals, error::Error, interval, untyped};
 
 #[derive(Debug)]
 struct Series(Arc<TableFunction>);
@@ -30,13 +32,48 @@ impl TableFunctionImpl for Series {
                 return Err(Error::invalid(message).into());
             }
         }
-        let [start, stop, step] = args.exprs() else { return self.0.create_table_provider_with_args(args) };
-        if !is_timestamp(start) && !is_timestamp(stop) {
-            return self.0.create_table_provider_with_args(args);
+        let mut exprs = args.exprs().iter().map(whole).collect::<Result<Vec<_>>>()?;
+        if let [start, stop, step] = exprs.as_mut_slice() {
+            if let Some(of) = [&*start, &*stop].into_iter().find_map(moment) {
+                for bound in [&mut *start, &mut *stop] {
+                    if let Some(text) = untyped::text(bound) {
+                        let known = ScalarValue::from(text).cast_to(&of)?;
+                        *bound = Expr::Literal(known, None);
+                    }
+                }
+                if let Some(text) = untyped::text(step) {
+                    let wrong = || Error::invalid(format!("{text:?} is no interval"));
+                    let by = interval::parse(text, None).ok_or_else(wrong)?;
+                    *step = Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(by)), None);
+                }
+            }
+            if is_timestamp(start) || is_timestamp(stop) {
+                (*start, *stop) = (self.in_nanoseconds(start)?, self.in_nanoseconds(stop)?);
+            }
         }
-        let exprs = [self.in_nanoseconds(start)?, self.in_nanoseconds(stop)?, step.clone()];
         self.0.create_table_provider_with_args(TableFunctionArgs::new(&exprs, args.session()))
     }
+}
+
+/// A whole number of any bits as one of 64.
+fn whole(expr: &Expr) -> Result<Expr> {
+    Ok(match expr {
+        Expr::Literal(value, metadata) if is_whole(&value.data_type()) => {
+            Expr::Literal(value.cast_to(&DataType::Int64)?, metadata.clone())
+        }
+        expr => expr.clone(),
+    })
+}
+
+fn is_whole(data_type: &DataType) -> bool {
+    // Drivers send whole numbers as decimals.
+    data_type.is_integer() || decimals::is_integer(data_type)
+}
+
+/// The type of a literal date or timestamp.
+fn moment(expr: &Expr) -> Option<DataType> {
+    let Expr::Literal(value, _) = expr else { return None };
+    Some(value.data_type()).filter(|of| matches!(of, DataType::Date32 | DataType::Timestamp(..)))
 }
 
 /// Whether a part of an expression has another value in each row, or is found by a query.

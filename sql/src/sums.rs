@@ -1,15 +1,19 @@
 //! `sum` and `avg` with the engine's meaning: integers and decimals are added up exactly, in 128 bits, and a sum that
-//! does not fit its type is an error. Floats are added up in the order in which they come.
+//! does not fit its type is an error. Floats are added up in the order in which they come. Intervals are added up by their months,
+//! days and times, and differences of timestamps by how long they are.
+
+mod intervals;
 
 use std::{any::Any, collections::HashSet, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, ListArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Decimal128Array, DurationMicrosecondArray, Float64Array, ListArray,
+    UInt64Array,
     builder::{Decimal128Builder, Float64Builder, Int64Builder, UInt64Builder},
     cast::AsArray as _,
-    types::{Decimal128Type, Float64Type, Int64Type, UInt64Type},
+    types::{Decimal128Type, DurationMicrosecondType, Float64Type, Int64Type, UInt64Type},
 };
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::{buffer::NullBuffer, compute::cast},
@@ -22,7 +26,7 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, gathered::moving, nan};
+use crate::{error::Error, functions::INTERVAL, gathered::moving, nan};
 
 /// `sum` or `avg`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +55,7 @@ impl Sums {
             DataType::UInt64 => Kind::UInt,
             DataType::Decimal128(_, scale) => Kind::Decimal(*scale),
             DataType::Float64 => Kind::Float,
+            DataType::Duration(_) => Kind::Difference,
             other => return Err(Error::Internal(format!("a sum of {other}")).into()),
         };
         Ok(Total { kind, is_average: self.is_average })
@@ -70,7 +75,12 @@ enum Kind {
     UInt,
     Decimal(i8),
     Float,
+    /// Of timestamps.
+    Difference,
 }
+
+/// How long the differences of timestamps are.
+const DIFFERENCE: DataType = DataType::Duration(TimeUnit::Microsecond);
 
 const DIGITS: u8 = 38;
 
@@ -82,7 +92,7 @@ impl Kind {
     /// The type in which values and sums travel.
     fn state_type(self) -> DataType {
         match self {
-            Self::Int | Self::UInt => DataType::Decimal128(DIGITS, 0),
+            Self::Int | Self::UInt | Self::Difference => DataType::Decimal128(DIGITS, 0),
             Self::Decimal(scale) => DataType::Decimal128(DIGITS, scale),
             Self::Float => DataType::Float64,
         }
@@ -92,6 +102,7 @@ impl Kind {
         match self {
             Self::Int => DataType::Int64,
             Self::UInt => DataType::UInt64,
+            Self::Difference => DIFFERENCE,
             other => other.state_type(),
         }
     }
@@ -101,6 +112,7 @@ fn overflow(data_type: &DataType) -> Error {
     let what = match data_type {
         DataType::Int64 => "an int64".to_owned(),
         DataType::UInt64 => "a uint64".to_owned(),
+        DataType::Duration(_) => "an interval".to_owned(),
         _ => format!("a decimal of {DIGITS} digits"),
     };
     Error::new(ErrorKind::Overflow, format!("the sum does not fit {what}"))
@@ -132,8 +144,10 @@ impl AggregateUDFImpl for Sums {
             DataType::Decimal128(..) => argument.clone(),
             DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
             DataType::Null => DataType::Int64,
+            DataType::Duration(_) => DIFFERENCE,
+            DataType::Interval(_) => INTERVAL,
             other => {
-                let message = format!("{} takes numbers, not {other}", self.name());
+                let message = format!("{} takes numbers and intervals, not {other}", self.name());
                 return Err(Error::new(ErrorKind::TypeMismatch, message).into());
             }
         };
@@ -142,11 +156,21 @@ impl AggregateUDFImpl for Sums {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let coerced = self.coerce_types(types)?;
-        let total = self.total(&coerced[0])?;
-        Ok(if self.is_average { DataType::Float64 } else { total.kind.sum_type() })
+        if coerced[0] == INTERVAL {
+            return Ok(INTERVAL);
+        }
+        let kind = self.total(&coerced[0])?.kind;
+        let is_float = self.is_average && kind != Kind::Difference;
+        Ok(if is_float { DataType::Float64 } else { kind.sum_type() })
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if *args.expr_fields[0].data_type() == INTERVAL {
+            return match args.is_distinct {
+                true => Err(Error::unsupported(format!("{}(DISTINCT) of intervals", self.name())).into()),
+                false => Ok(Box::new(intervals::Sum::new(self.is_average))),
+            };
+        }
         let total = self.total(args.expr_fields[0].data_type())?;
         let distinct = args.is_distinct.then(HashSet::new);
         Ok(Box::new(One { groups: Groups::new(total), distinct }))
@@ -161,6 +185,9 @@ impl AggregateUDFImpl for Sums {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if *args.input_fields[0].data_type() == INTERVAL {
+            return Ok(intervals::Sum::fields(args.name));
+        }
         let total = self.total(args.input_fields[0].data_type())?;
         let state = total.kind.state_type();
         if args.is_distinct {
@@ -174,7 +201,7 @@ impl AggregateUDFImpl for Sums {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        !args.is_distinct
+        !args.is_distinct && *args.expr_fields[0].data_type() != INTERVAL
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
@@ -223,6 +250,10 @@ impl Groups {
             }
             DataType::Int64 => {
                 let values = array.as_primitive::<Int64Type>().values();
+                Values::Exact(values.iter().map(|x| i128::from(*x)).collect(), array)
+            }
+            DataType::Duration(_) => {
+                let values = array.as_primitive::<DurationMicrosecondType>().values();
                 Values::Exact(values.iter().map(|x| i128::from(*x)).collect(), array)
             }
             _ => Values::Exact(array.as_primitive::<Decimal128Type>().values().to_vec(), array),
@@ -276,6 +307,18 @@ impl Groups {
     fn finish(&self, exact: &[i128], floats: &[f64], counts: &[u64]) -> Result<ArrayRef> {
         let kind = self.total.kind;
         let rows = counts.len();
+        if kind == Kind::Difference {
+            let of_row = |(sum, count): (&i128, &u64)| {
+                let micros = match (*count, self.total.is_average) {
+                    (0, _) => return Ok(None),
+                    (count, true) => intervals::nearest(*sum, i128::from(count)),
+                    (_, false) => *sum,
+                };
+                i64::try_from(micros).map(Some).map_err(|_| overflow(&DIFFERENCE))
+            };
+            let of_rows = exact.iter().zip(counts).map(of_row);
+            return Ok(Arc::new(of_rows.collect::<std::result::Result<DurationMicrosecondArray, _>>()?));
+        }
         if self.total.is_average {
             let mut averages = Float64Builder::with_capacity(rows);
             for row in 0..rows {
@@ -315,7 +358,7 @@ impl Groups {
                 }
                 Arc::new(sums.finish())
             }
-            Kind::Decimal(_) => {
+            Kind::Decimal(_) | Kind::Difference => {
                 let mut sums = Decimal128Builder::with_capacity(rows).with_data_type(sum_type.clone());
                 for (row, sum) in exact.iter().enumerate() {
                     if sum.unsigned_abs() >= 10_u128.pow(u32::from(DIGITS)) {

@@ -380,7 +380,10 @@ fn insert(insert: ast::Insert, table: &str, schema: &Schema, open: bool) -> Resu
     let keys = match conflict_target {
         Some(ConflictTarget::Columns(keys)) => keys,
         Some(ConflictTarget::OnConstraint(_)) => return Err(Error::unsupported("ON CONSTRAINT")),
-        None => return Err(Error::invalid("ON CONFLICT names the columns of the key: ON CONFLICT (key)")),
+        None => {
+            let message = "ON CONFLICT names the columns of the key, for tables have none: ON CONFLICT (key)";
+            return Err(Error::invalid(message));
+        }
     };
     let keys = keys.iter().map(|key| index_of(schema, &key.value)).collect::<Result<Vec<_>>>()?;
     if let Some(missing) = keys.iter().find(|key| !columns.contains(key)) {

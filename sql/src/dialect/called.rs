@@ -18,7 +18,7 @@ use datafusion::sql::{
 use super::{elements::VALUE, exprs::bare};
 
 /// Functions of one column.
-const SERIES: [&str; 2] = ["generate_series", "range"];
+pub(super) const SERIES: [&str; 2] = ["generate_series", "range"];
 /// What their columns are called without a name, and that of UNNEST.
 const OF_SERIES: &[&str] = &["generate_series", "range", "value"];
 const OF_LISTS: &[&str] = &["unnest"];

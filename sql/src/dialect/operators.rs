@@ -152,24 +152,7 @@ impl Rewrite {
             }
             // The time that clocks there show, which is a time of its own: DataFusion's is the same instant by another name.
             Expr::AtTimeZone { timestamp, time_zone } => {
-                let (zone, template) = match known::text_of(time_zone) {
-                    Some(Known::Text(zone)) => (zone, Cow::Borrowed(LOCAL_TIME)),
-                    // NULL in any, in the type that it has then.
-                    Some(Known::Null) => {
-                        let template = format!("CASE WHEN FALSE THEN {LOCAL_TIME} END");
-                        ("UTC".to_owned(), Cow::Owned(template))
-                    }
-                    None => {
-                        let message = "AT TIME ZONE takes the name of a zone as a literal, not from a column";
-                        return Err(Error::invalid(message));
-                    }
-                };
-                if !zone.chars().all(exprs::is_of_zone) {
-                    return Err(Error::invalid(format!("{zone:?} is no name of a time zone")));
-                }
-                let zone = Value::SingleQuotedString(format!("Timestamp(Microsecond, Some(\"{zone}\"))"));
-                let sides = [(**timestamp).clone(), Expr::value(zone)];
-                *expr = parsed(&template, &sides, &mut 0)?;
+                *expr = in_zone("AT TIME ZONE", LOCAL_TIME, time_zone, &[&**timestamp])?;
             }
             // What a regular expression finds, or its first group where it has one.
             Expr::Substring { expr: given, substring_from: Some(pattern), substring_for, .. }
@@ -300,4 +283,22 @@ fn maybe_not(is_not: bool, expr: Expr) -> Expr {
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) },
         false => expr,
     }
+}
+
+/// A template of expressions, and behind them of the type of timestamps of a zone. That of NULL is NULL, in the type that it has.
+pub(super) fn in_zone(name: &str, template: &str, zone: &Expr, given: &[&Expr]) -> Result<Expr> {
+    let (zone, template) = match known::text_of(zone) {
+        Some(Known::Text(zone)) => (zone, Cow::Borrowed(template)),
+        Some(Known::Null) => ("UTC".to_owned(), Cow::Owned(format!("CASE WHEN FALSE THEN {template} END"))),
+        None => {
+            let message = format!("{name} takes the name of a zone as a literal, not from a column");
+            return Err(Error::invalid(message));
+        }
+    };
+    if !zone.chars().all(exprs::is_of_zone) {
+        return Err(Error::invalid(format!("{zone:?} is no name of a time zone")));
+    }
+    let zone = Value::SingleQuotedString(format!("Timestamp(Microsecond, Some(\"{zone}\"))"));
+    let given: Vec<Expr> = given.iter().map(|expr| (*expr).clone()).chain([Expr::value(zone)]).collect();
+    parsed(&template, &given, &mut 0)
 }

@@ -92,12 +92,17 @@ fn listed(list: &Expr) -> Option<Vec<Option<String>>> {
         Expr::Nested(inner) => return listed(inner),
         Expr::Cast { expr, data_type: DataType::Array(_), .. } => return listed(expr),
         Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => text.trim(),
+            Value::SingleQuotedString(text) => text,
             _ => return None,
         },
         _ => return None,
     };
-    let mut rest = text.strip_prefix('{')?.strip_suffix('}')?.trim();
+    array_values(text)
+}
+
+/// The values of such a text.
+pub(crate) fn array_values(text: &str) -> Option<Vec<Option<String>>> {
+    let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
     let mut values = Vec::new();
     while !rest.is_empty() {
         let behind = match rest.strip_prefix('"') {

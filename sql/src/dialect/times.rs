@@ -4,7 +4,11 @@ use datafusion::sql::sqlparser::ast::{
     self, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
 };
 
-use super::exprs::{arguments, check_doubled, literal, parsed, plain_number};
+use super::{
+    exprs::{arguments, check_doubled, literal, parsed, plain_number},
+    known::{self, Known},
+    operators::in_zone,
+};
 use crate::{
     error::{Error, Result},
     names::{self, Meant},
@@ -12,6 +16,22 @@ use crate::{
 
 /// What a function of this name is instead; `None`: it stands for itself. `doubled` counts the bytes of what stands there twice.
 pub(super) fn called(name: &str, function: &ast::Function, doubled: &mut usize) -> Result<Option<Expr>> {
+    if matches!(name, "date_trunc" | "datetrunc")
+        && let Some(
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(part)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(of)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(zone)),
+            ],
+        ) = arguments(function)
+    {
+        // Their templates know no zone.
+        if literal(part).and_then(years).is_some() {
+            return Err(Error::unsupported("date_trunc of decades, centuries and millennia of a zone"));
+        }
+        let begun = in_zone("date_trunc", BEGUN, zone, &[part, of])?;
+        return Ok(Some(Expr::Nested(Box::new(begun))));
+    }
     let Some(
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), FunctionArg::Unnamed(FunctionArgExpr::Expr(of))],
     ) = arguments(function)
@@ -23,6 +43,11 @@ pub(super) fn called(name: &str, function: &ast::Function, doubled: &mut usize) 
             let (timestamp, time_zone) = (Box::new(of.clone()), Box::new(first.clone()));
             Ok(Some(Expr::Nested(Box::new(Expr::AtTimeZone { timestamp, time_zone }))))
         }
+        "date_part" | "datepart" if is_null(first) => {
+            let nothing =
+                parsed("CASE WHEN FALSE THEN date_part('epoch', $1) END", std::slice::from_ref(of), &mut 0)?;
+            Ok(Some(Expr::Nested(Box::new(nothing))))
+        }
         "date_part" | "datepart" => literal(first).map_or(Ok(None), |name| part(name, of, doubled)),
         "date_trunc" | "datetrunc" => {
             let Some(template) = literal(first).and_then(years) else { return Ok(None) };
@@ -31,6 +56,14 @@ pub(super) fn called(name: &str, function: &ast::Function, doubled: &mut usize) 
         _ => Ok(None),
     }
 }
+
+fn is_null(part: &Expr) -> bool {
+    !known::is_open(part) && known::text_of(part) == Some(Known::Null)
+}
+
+/// When the part of a time began by the clocks of a zone.
+const BEGUN: &str =
+    "CAST(date_trunc($1, arrow_cast(CAST($2 AS TIMESTAMP WITH TIME ZONE), $3)) AS TIMESTAMP WITH TIME ZONE)";
 
 /// The arguments of `make_interval`, in their order, and what each is as an interval.
 const PARTS: [(&str, &str); 7] = [

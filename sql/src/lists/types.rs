@@ -105,6 +105,12 @@ impl Lists {
                 common(&[list[0].clone(), types[1].clone()]).ok_or_else(mixed)?;
                 if self.kind == Kind::Contains { DataType::Boolean } else { DataType::Int64 }
             }
+            Kind::Remove => {
+                count(2..=2)?;
+                let item = self.items(&types[..1])?.remove(0);
+                common(&[item.clone(), types[1].clone()]).ok_or_else(mixed)?;
+                if types[0].is_null() { DataType::Null } else { list_type(item) }
+            }
             Kind::HasAny | Kind::HasAll => {
                 count(2..=2)?;
                 common(&self.items(types)?).ok_or_else(mixed)?;

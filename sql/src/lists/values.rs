@@ -182,6 +182,20 @@ impl Lists {
                     }
                 })
             }
+            Kind::Remove => {
+                let items = [child.data_type().clone(), args[1].data_type().clone()];
+                let common = common(&items).ok_or_else(|| self.wrong("values of one type"))?;
+                let (own, removed) = (values_of(child, &common)?, values_of(&args[1], &common)?);
+                let compare = comparator(&own, &removed)?;
+                for row in 0..rows {
+                    let is_kept = |at: &usize| compare(*at, row) != Ordering::Equal;
+                    match list.is_null(row) {
+                        true => gather.null(),
+                        false => gather.row(span(row).filter(is_kept).map(Some))?,
+                    }
+                }
+                gather.finish(child)
+            }
             Kind::Extract => {
                 let places = cast(&args[1], &DataType::Int64)?;
                 let places = places.as_primitive::<Int64Type>();

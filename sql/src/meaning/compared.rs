@@ -1,5 +1,5 @@
-//! What stands beside one another in a comparison: literal texts beside bytes are the bytes that CAST makes of them, and of rows
-//! each value is beside its own of the other rows, as it would be alone.
+//! What stands beside one another in a comparison: literal texts beside bytes are the bytes that CAST makes of them, those beside
+//! intervals and lists are such, and of rows each value is beside its own of the other rows, as it would be alone.
 
 use datafusion::{
     common::{DFSchema, Result},
@@ -39,7 +39,7 @@ fn compares(op: Operator) -> bool {
 
 fn alike(sides: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
     let Some(width) = width(sides) else {
-        return Ok(as_bytes(sides, schema));
+        return Ok(as_bytes(sides, schema) || untyped::beside(sides, schema)?);
     };
     let mut changed = false;
     for at in 0..width {

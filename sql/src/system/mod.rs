@@ -38,8 +38,8 @@ pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
 pub use tables::Value;
 use tables::Virtual;
-pub(crate) use types::named as type_named;
 pub use types::{OID_VALUE, PostgresType, postgres_type};
+pub(crate) use types::{named as type_named, postgres_name};
 
 use crate::{
     catalog::{Catalog, Table},

@@ -2,8 +2,8 @@
 //!
 //! * `pg_catalog.` before a name of a function, a type, an operator or a column is left out, `public.` before a table.
 //! * A virtual table has its name with its schema as one name, as which the statement's catalog knows it.
-//! * `'t'::regclass` is the number of a table, as is that of other texts; of numbers it is the table's name. The other types of
-//!   names are texts, those of types numbers beside numbers.
+//! * `'t'::regclass` is the number of a table, as is that of other texts, and its name where it is selected for the answer; of numbers
+//!   it is the table's name. The other types of names are texts, those of types numbers beside numbers.
 //! * `= ANY (ARRAY[...])` is IN; a collation that is that of all texts is left out.
 //! * A query over a virtual table that is always empty has no rows: its columns are NULLs, so that nothing that it would do
 //!   with rows has to be understood.
@@ -48,9 +48,30 @@ pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Resul
     introspection::rewrite(statement);
     with::rewrite(statement);
     hidden::rewrite(statement);
+    // What is only shown is the name, not the number.
+    for value in selected(statement).filter(|value| named::is_of_table(value)) {
+        if let Some(name) = expr(&format!("regclass_name({value})")) {
+            *value = name;
+        }
+    }
     let mut rewrite = Rewrite { known, numbers: None, with: Vec::new(), fault: None };
     let _ = statement.visit(&mut rewrite);
     rewrite.fault.map_or(Ok(()), Err)
+}
+
+/// The values that a statement selects for its answer.
+fn selected(statement: &mut ast::Statement) -> impl Iterator<Item = &mut Expr> {
+    let select = match statement {
+        ast::Statement::Query(query) => match &mut *query.body {
+            SetExpr::Select(select) => Some(select),
+            _ => None,
+        },
+        _ => None,
+    };
+    select.into_iter().flat_map(|select| &mut select.projection).filter_map(|item| match item {
+        SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. } => Some(value),
+        _ => None,
+    })
 }
 
 struct Rewrite<'a> {

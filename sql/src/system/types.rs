@@ -124,6 +124,20 @@ pub(crate) fn format(oid: i64, modifier: i64) -> Option<String> {
     })
 }
 
+/// What `pg_typeof` calls the type of a value.
+pub(crate) fn postgres_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Null => "unknown".to_owned(),
+        // It is shown as one.
+        DataType::Duration(_) => "interval".to_owned(),
+        other => {
+            let of = postgres_type(other);
+            // Default: one that is known here alone.
+            format(of.oid.into(), -1).unwrap_or_else(|| of.name.to_owned())
+        }
+    }
+}
+
 /// A type by any of its names, whose digits say nothing; of an array, that of its values. `None`: there is no such type.
 pub(crate) fn named(name: &str) -> Option<PostgresType> {
     let plain = plain(name)?;
@@ -197,6 +211,17 @@ mod tests {
             assert_eq!((element, list.size, list.sql, list.modifier), (of.oid, -1, "ARRAY", of.modifier));
         }
         assert_eq!(postgres_type(&list(list(DataType::Int64))).name, "text");
+        let called_as = [
+            (DataType::Int64, "bigint"),
+            (DataType::Utf8, "text"),
+            (DataType::Decimal128(9, 2), "numeric"),
+            (DataType::Duration(TimeUnit::Microsecond), "interval"),
+            (list(DataType::Int32), "integer[]"),
+            (DataType::Null, "unknown"),
+        ];
+        for (of, name) in called_as {
+            assert_eq!(postgres_name(&of), name);
+        }
         let oids = DataType::List(Arc::new(Field::new(OID_VALUE, DataType::Int32, true)));
         assert_eq!(postgres_type(&oids).oid, 1028);
         let decimal = postgres_type(&DataType::Decimal128(12, 2));

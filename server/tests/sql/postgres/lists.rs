@@ -46,6 +46,19 @@ async fn lists_and_intervals_are_texts_as_postgresql_has_them() {
         ("SELECT ARRAY[NULL]", 1009, "{NULL}"),
         ("SELECT array_agg(x ORDER BY x DESC) FROM generate_series(1, 3) AS t(x)", 1016, "{3,2,1}"),
         ("SELECT string_to_array('a,b', ',')", 1009, "{a,b}"),
+        ("SELECT coalesce(NULL::int[], '{1,2}')", 1007, "{1,2}"),
+        ("SELECT cardinality(ARRAY[1, 2])", 20, "2"),
+        ("SELECT array_ndims(ARRAY[1, 2])", 20, "1"),
+        (
+            "SELECT sum(b - a) FROM (VALUES (TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-02')) v(a, b)",
+            1186,
+            "1 day",
+        ),
+        (
+            "SELECT avg(i) FROM (VALUES (INTERVAL '1 month'), (INTERVAL '1 day')) v(i)",
+            1186,
+            "15 days 12:00:00",
+        ),
         // What PostgreSQL has otherwise, or not, is text as SQL writes it.
         ("SELECT [[1], [2, 3]]", 25, "[[1], [2, 3]]"),
         ("SELECT [{'a': 1}]", 25, "[{'a': 1}]"),

@@ -72,6 +72,15 @@ async fn arithmetic_and_functions_of_numbers_take_floats() {
         ),
         ("SELECT percentile_cont($1) WITHIN GROUP (ORDER BY f) FROM e", &["0.5"], "[701]", "2.5"),
         ("SELECT sum(f) FILTER (WHERE $1) FROM e", &["t"], "[16]", "2.5"),
+        ("SELECT sum(g) FROM generate_series($1, $2) AS g", &["1", "3"], "[20, 20]", "6"),
+        ("SELECT sum(g) FROM generate_series($1::int, 3) AS g", &["2"], "[23]", "5"),
+        (
+            "SELECT count(*) FROM generate_series($1::timestamptz, $2::timestamptz, '1 day') AS g",
+            &["2024-01-01", "2024-01-03"],
+            "[1184, 1184]",
+            "3",
+        ),
+        ("SELECT make_interval(days => $1)::text", &["2"], "[20]", "2 days"),
     ] {
         let expected = (format!("t {types}"), format!("D {rows}"));
         assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");

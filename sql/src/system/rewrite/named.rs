@@ -24,6 +24,12 @@ pub(super) fn is_of_numbers(data_type: &DataType) -> bool {
     }
 }
 
+/// Whether it is a literal name of a table.
+pub(super) fn is_of_table(value: &Expr) -> bool {
+    matches!(value, Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: name, data_type, .. }
+        if is(data_type, "regclass") && text(name).is_some())
+}
+
 /// Makes numbers of the names among what is compared, unless they are compared with texts.
 pub(super) fn as_numbers(sides: Vec<&mut Expr>) {
     if !sides.iter().any(|side| named(side).is_some()) || sides.iter().any(|side| is_text(side)) {

@@ -62,17 +62,22 @@ fn what_with_names_is_meant_before_a_virtual_table() {
 
 #[test]
 fn casts_of_names_are_numbers_and_texts() {
-    assert_eq!(rewritten("SELECT 'pg_class'::regclass"), "SELECT 1259");
+    assert_eq!(rewritten("SELECT 'pg_class'::regclass"), "SELECT regclass_name(1259)");
+    assert_eq!(
+        rewritten("SELECT 'pg_class'::regclass AS a, 2 = 'pg_class'::regclass"),
+        "SELECT regclass_name(1259) AS a, 2 = 1259"
+    );
+    assert_eq!(rewritten("SELECT (SELECT 'pg_class'::regclass)"), "SELECT (SELECT 1259)");
     assert_eq!(rewritten("SELECT '17'::pg_catalog.regclass::oid"), "SELECT 17::BIGINT");
     assert_eq!(rewritten("SELECT 'pg_class'::regclass::text"), "SELECT 'pg_class'");
     assert_eq!(rewritten("SELECT c.oid::regclass"), "SELECT regclass_name(c.oid)");
-    assert_eq!(rewritten("SELECT '\"pg_catalog\" . \"pg_class\"'::regclass"), "SELECT 1259");
+    assert_eq!(rewritten("SELECT '\"pg_catalog\" . \"pg_class\"'::regclass"), "SELECT regclass_name(1259)");
     assert_eq!(rewritten("SELECT $1::regclass"), "SELECT to_regclass(CAST($1 AS TEXT))");
     assert_eq!(
         rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"),
         "SELECT basalt_type_name(a)::TEXT"
     );
-    assert_eq!(rewritten("SELECT ('pg_class')::regclass"), "SELECT 1259");
+    assert_eq!(rewritten("SELECT ('pg_class')::regclass"), "SELECT regclass_name(1259)");
     let both = "SELECT regclass_name(to_regclass(CAST(a || b AS TEXT)))";
     assert_eq!(rewritten("SELECT (a || b)::regclass::text").replace("(a || b)", "a || b"), both);
     assert_eq!(rewritten("SELECT c.oid::regclass::oid"), "SELECT to_regclass(CAST(c.oid AS TEXT))");
