@@ -34,7 +34,7 @@ impl TableFunctionImpl for Series {
         }
         let mut exprs = args.exprs().iter().map(whole).collect::<Result<Vec<_>>>()?;
         if let [start, stop, step] = exprs.as_mut_slice() {
-            if let Some(of) = [&*start, &*stop].into_iter().find_map(moment) {
+            if let Some(of) = moment(start).or_else(|| moment(stop)) {
                 for bound in [&mut *start, &mut *stop] {
                     if let Some(text) = untyped::text(bound) {
                         let known = ScalarValue::from(text).cast_to(&of)?;
