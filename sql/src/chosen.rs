@@ -12,7 +12,7 @@ use datafusion::{
     },
 };
 
-use crate::untyped;
+use crate::{functions::INTERVAL, untyped};
 
 /// The functions.
 pub(crate) const NAMES: [&str; 3] = ["coalesce", "greatest", "least"];
@@ -43,8 +43,11 @@ impl ScalarUDFImpl for Chosen {
         if others.len() == types.len() || !others.iter().any(untyped::has_parts) {
             return self.0.coerce_types(types);
         }
-        // All of them are of one type.
-        let common = self.0.coerce_types(&others)?.into_iter().take(1);
+        // All of them are of one type. No text is cast to how long a time is.
+        let common = self.0.coerce_types(&others)?.into_iter().take(1).map(|of| match of {
+            DataType::Duration(_) => INTERVAL,
+            other => other,
+        });
         Ok(common.cycle().take(types.len()).collect())
     }
 

@@ -51,7 +51,7 @@ pub(crate) use casts::name_casts;
 pub(crate) use distinct::{distinct_on, ordered_by_place};
 pub(crate) use exprs::{literal, stored_text};
 pub(crate) use numerics::as_casts;
-pub(crate) use quantified::array_values;
+pub(crate) use quantified::{array_values, counted};
 pub(crate) use selects::{expand_using, name_apart, name_ordered};
 pub(crate) use shared::{INLINED, MARK, RECURSIVE, all_of, has_shared, inline, mark, take_materialized};
 pub(crate) use within::qualify_natural;

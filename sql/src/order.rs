@@ -348,7 +348,10 @@ fn apart(query: &Query, columns: &[String], of_queries: bool) -> Option<Query> {
         let alias = Ident::with_quote('"', format!("{prefix} {}", at + 1));
         *order = Expr::Identifier(alias.clone());
         below.push(ObjectName::from(vec![alias.clone()]));
-        inner.projection.push(SelectItem::ExprWithAlias { expr, alias });
+        let mut column = SelectItem::ExprWithAlias { expr, alias };
+        // As in any other column.
+        dialect::counted(&mut column).ok()?;
+        inner.projection.push(column);
     }
     if !is_needed {
         return None;

@@ -506,7 +506,7 @@ fn check_once(query: &Query) -> Result<()> {
 }
 
 /// Puts counts into the places of EXISTS and IN of a select list, where the planner has them not.
-pub(super) fn counted(item: &mut SelectItem) -> Result<bool> {
+pub(crate) fn counted(item: &mut SelectItem) -> Result<bool> {
     let mut counted = Counted { depth: 0, changed: false, fault: None };
     let _ = VisitMut::visit(item, &mut counted);
     counted.fault.map_or(Ok(counted.changed), Err)
