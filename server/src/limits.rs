@@ -586,6 +586,8 @@ pub const LIGHT_EFFORT_AT_WORST: u64 = 20_000_000;
 /// An answer that is no larger is kept whole until it is read, so that its query never waits for its reader. All of
 /// them together may take as much as those that wait, by [`ANSWERS_MEMORY_PART`].
 pub const LIGHT_ANSWER_BYTES: u64 = 256 << 10;
+/// How long the first rows of a statement's answer wait for others, so that it is known whether there are many.
+pub const FIRST_ROWS_TIME: Duration = Duration::from_millis(100);
 /// Of such an answer nobody counts these bytes: a stream takes as much by itself.
 pub const UNCOUNTED_ANSWER_BYTES: u64 = 4 << 10;
 

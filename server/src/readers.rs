@@ -3,7 +3,9 @@
 //! A large answer goes through a queue of few pieces. While it is full nobody works for the query: it gives its permit
 //! back and sleeps on a thread of its own. What that may cost is bounded: such queries hold a slot, of which there are
 //! few for a connection and some for all. When slots are short, answers that nobody reads are given up for those that
-//! wait, first of the connection that has the most of them; so are portals that their clients have left alone.
+//! wait, first of the connection that has the most of them; so are portals that their clients have left alone. Statements of SQL
+//! at other doors than gRPC's take a slot once their first rows turn out to be many (`sql/statements.rs`): whoever keeps all
+//! slots keeps nobody from a small answer, nor from writing.
 
 #[cfg(feature = "sql")]
 mod left;
@@ -167,12 +169,12 @@ impl Readers {
         }
         #[cfg(feature = "sql")]
         for left in self.left().iter().filter_map(Weak::upgrade) {
-            if now.saturating_duration_since(left.since) >= limits::LEFT_TIMEOUT
+            if now.saturating_duration_since(left.since()) >= limits::LEFT_TIMEOUT
                 && left.class == class
                 && of.is_none_or(|of| of == left.of)
                 && !left.is_given_up()
             {
-                unread.entry(left.of).or_default().push((left.since, Unread::Left(left)));
+                unread.entry(left.of).or_default().push((left.since(), Unread::Left(left)));
             }
         }
         let most = unread.into_values().max_by_key(Vec::len).unwrap_or_default();

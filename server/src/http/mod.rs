@@ -18,6 +18,7 @@ mod routes;
 mod sender;
 #[cfg(feature = "sql")]
 mod sql;
+mod stalled;
 
 use std::{
     convert::Infallible,
@@ -49,6 +50,7 @@ use crate::{
     tls::{self, Door},
 };
 use routes::Visit;
+use stalled::Stalled;
 
 /// The listener; it closes when this is dropped.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ async fn connection(stream: Box<dyn Stream>, visit: Visit, routes: Router) {
         .header_read_timeout(limits::METRICS_HEAD_TIMEOUT)
         .max_buf_size(limits::METRICS_REQUEST_BYTES)
         .serve_connection(
-            TokioIo::new(stream),
+            TokioIo::new(Stalled::new(stream)),
             TowerToHyperService::new(routes::of_connection(visit, routes)),
         );
     tokio::select! {

@@ -41,6 +41,7 @@ impl Under {
         self.ahead.is_full = false;
         self.count(state);
         self.rows.leave();
+        self.rows.is_asked();
     }
 
     /// Takes rows until there are no more, or as many as are kept. Dropping the future loses none.

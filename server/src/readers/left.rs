@@ -13,15 +13,25 @@ pub(crate) struct Left {
     pub(super) class: Class,
     /// The number of its connection.
     pub(super) of: u64,
-    /// When it was left.
-    pub(super) since: Instant,
+    /// When its rows were last asked for.
+    since: Mutex<Instant>,
     slot: Mutex<Option<Slot>>,
 }
 
 impl Left {
     pub(super) fn new(slot: Slot) -> Self {
-        let (class, of, since) = (slot.class, slot.connection.id(), Instant::now());
+        let (class, of, since) = (slot.class, slot.connection.id(), Mutex::new(Instant::now()));
         Self { class, of, since, slot: Mutex::new(Some(slot)) }
+    }
+
+    /// See the field.
+    pub(super) fn since(&self) -> Instant {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its rows are asked for, and there are some at hand.
+    pub(crate) fn renew(&self) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// Its answer goes on; `None`: others have the slot.

@@ -43,7 +43,7 @@ mod with_sql {
         services::answer::{Begun, Queued, Sink},
         sql::{self, Running, Statement},
         state::State,
-        status::Result,
+        status::{RequestError, Result},
     };
 
     /// See the module.
@@ -62,8 +62,9 @@ mod with_sql {
             let (sql, caller, method) = (request.sql, call.caller(), call.label());
             let connection = &connection;
             let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
-            let Running { mut answer, tables, control, stop, deadline, class, permit, slot } =
+            let Running { mut answer, tables, control, stop, deadline, class, permit, slot, .. } =
                 statement.begin(state).await?;
+            let slot = slot.ok_or_else(RequestError::internal)?;
             let (writer, reader) = state.readers.queue(slot, control.stop().clone());
             let entry = stop.listed().map(Listed::entry);
             let server = Arc::clone(state);

@@ -1,7 +1,7 @@
 //! Statements as every door runs them: admitted as what their plans are, over tables that are pinned once, until their
 //! deadline.
 
-use std::{fmt, sync::Arc};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -12,7 +12,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sql::{Catalog, Command, CopyForm, Description};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{
@@ -23,9 +23,11 @@ use crate::{
     access::Caller,
     class::Class,
     connection::Connection,
+    convert::message_bytes,
     cpu::{Permit, StopOnDrop},
+    limits,
     queries::Committing,
-    readers::{Left, Slot},
+    readers::{Kept, Left, Slot},
     state::State,
     status::{RequestError, Result},
     trace,
@@ -59,7 +61,11 @@ pub(crate) struct Running {
     /// It counts among the queries of this class that run; whoever waits for a reader gives it back.
     pub(crate) class: Class,
     pub(crate) permit: Permit,
-    pub(crate) slot: Slot,
+    /// `None`: it takes one when there are many rows.
+    pub(crate) slot: Option<Slot>,
+    /// Where there is none: a shutdown waits for the answer.
+    running: Option<TaskTrackerToken>,
+    connection: Arc<Connection>,
 }
 
 impl fmt::Debug for Running {
@@ -69,19 +75,31 @@ impl fmt::Debug for Running {
 }
 
 impl Statement<'_> {
-    /// Plans it and begins to run it. What it writes is committed when this returns.
+    /// Plans it, waits for the place of its answer and begins to run it. What it writes is committed when this returns.
     pub(crate) async fn begin(self, state: &Arc<State>) -> Result<Running> {
-        self.begin_copying(state, None, Copying::Not, Committing::default()).await
+        self.begin_with(state, None, Copying::Not, Committing::default(), true).await
     }
 
-    /// The same for a client that may send and take rows of COPY, and in a transaction, where there is one: what it writes is
-    /// committed with the rest of that. `committing` is for a door that itself stops to wait for it.
+    /// The same without the place of its answer, for a client that may send and take rows of COPY, and in a transaction, where
+    /// there is one: what it writes is committed with the rest of that. `committing` is for a door that itself stops to wait for
+    /// it.
     pub(crate) async fn begin_copying(
         self,
         state: &Arc<State>,
         transaction: Option<Arc<Transaction>>,
         copying: Copying,
         committing: Committing,
+    ) -> Result<Running> {
+        self.begin_with(state, transaction, copying, committing, false).await
+    }
+
+    async fn begin_with(
+        self,
+        state: &Arc<State>,
+        transaction: Option<Arc<Transaction>>,
+        copying: Copying,
+        committing: Committing,
+        takes_slot: bool,
     ) -> Result<Running> {
         let deadline = self.deadline;
         let control = state.control_of(self.caller);
@@ -90,7 +108,7 @@ impl Statement<'_> {
         let entry = listed.entry();
         entry.says(&self.sql);
         let stop = StopOnDrop::of_query(listed, &control);
-        let turn = stop.until(deadline, Turn::begin(state, self.connection, deadline)).await??;
+        let turn = stop.until(deadline, Turn::begin(state, self.connection, deadline, takes_slot)).await??;
         let turn = Arc::new(turn);
         let _turn = GiveBack(Arc::clone(&turn));
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
@@ -101,15 +119,22 @@ impl Statement<'_> {
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;
         step.end();
-        let (permit, Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
+        let (permit, mut slot) = turn.take();
+        if takes_slot && slot.is_none() {
+            return Err(RequestError::internal());
+        }
         let permit = match permit {
             Some(permit) => permit,
             // It waited for the client's rows without one.
             None => state.cpu.admit_again(turn.class(), deadline).await?,
         };
-        slot.running = self.running;
+        let mut running = self.running;
+        if let Some(slot) = &mut slot {
+            slot.running = running.take();
+        }
         entry.runs();
-        Ok(Running { answer, tables, control, stop, deadline, class: turn.class(), permit, slot })
+        let (class, connection) = (turn.class(), Arc::clone(self.connection));
+        Ok(Running { answer, tables, control, stop, deadline, class, permit, slot, running, connection })
     }
 
     /// Plans it and says what it takes and gives, in a transaction, where there is one; its parameters need no values, and are of
@@ -121,7 +146,7 @@ impl Statement<'_> {
         types: Vec<Option<DataType>>,
     ) -> Result<Description> {
         let deadline = self.deadline;
-        let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
+        let turn = Arc::new(Turn::begin(state, self.connection, deadline, false).await?);
         let _turn = GiveBack(Arc::clone(&turn));
         let control = state.control_of(self.caller);
         let stop = StopOnDrop::new(&control);
@@ -147,15 +172,31 @@ fn request(
 impl Running {
     /// Its rows, for a door that has a task to wait in.
     pub(crate) fn rows(self, state: &Arc<State>) -> RowsOfStatement {
-        let Self { answer, tables, stop, deadline, class, permit, slot, .. } = self;
+        let Self { answer, tables, stop, deadline, class, permit, slot, running, connection, .. } = self;
         let state = Arc::clone(state);
-        let held = Held { tables, stop, permit: Some(permit), slot: Some(slot), left: None };
+        let first = First { is_known: slot.is_some(), ..First::default() };
+        let held = Held { tables, stop, permit: Some(permit), slot, left: None };
         let read = (Vec::new(), Statistics::default());
-        RowsOfStatement { answer, held: Some(held), over: Ok(()), read, deadline, class, state }
+        let held = Some(held);
+        RowsOfStatement {
+            answer,
+            held,
+            over: Ok(()),
+            read,
+            first,
+            running,
+            deadline,
+            class,
+            connection,
+            state,
+        }
     }
 }
 
 /// The rows of a statement that runs. Dropping them stops the work.
+///
+/// The first ones are not handed out before it is known whether there are many. Of few nothing else is held; whoever has
+/// many waits for a place, where they may wait for their reader.
 pub(crate) struct RowsOfStatement {
     answer: basalt_sql::Answer,
     /// `None`: all of its rows were taken, or it has failed.
@@ -164,9 +205,49 @@ pub(crate) struct RowsOfStatement {
     over: Result<()>,
     /// What it had read then.
     read: (Vec<pb::TableVersion>, Statistics),
+    first: First,
+    running: Option<TaskTrackerToken>,
     deadline: Instant,
     class: Class,
+    connection: Arc<Connection>,
     state: Arc<State>,
+}
+
+/// The rows that are there before it is known whether there are many.
+#[derive(Debug, Default)]
+struct First {
+    batches: VecDeque<RecordBatch>,
+    bytes: u64,
+    /// For them.
+    kept: Option<Kept>,
+    /// When the first came.
+    since: Option<Instant>,
+    is_known: bool,
+}
+
+impl First {
+    /// Adds rows; whether they are few still.
+    fn add(&mut self, batch: RecordBatch, state: &State) -> bool {
+        self.since.get_or_insert_with(Instant::now);
+        self.bytes += bytes_of(&batch);
+        self.batches.push_back(batch);
+        let is_counted = match &mut self.kept {
+            Some(kept) => kept.set(self.bytes),
+            none => {
+                *none = state.readers.keep(self.bytes, &state.memory);
+                none.is_some()
+            }
+        };
+        is_counted && self.bytes <= limits::LIGHT_ANSWER_BYTES
+    }
+
+    fn pop(&mut self) -> Option<RecordBatch> {
+        let batch = self.batches.pop_front();
+        if self.batches.is_empty() {
+            self.kept = None;
+        }
+        batch
+    }
 }
 
 /// What a statement holds until its rows are taken.
@@ -215,6 +296,56 @@ impl RowsOfStatement {
     /// The next rows; `None`: the answer is complete. What came before an error is not an answer. Dropping the future loses no
     /// rows.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while !self.first.is_known {
+            self.gather().await?;
+        }
+        if let Some(batch) = self.first.pop() {
+            return Ok(Some(batch));
+        }
+        let next = self.take().await?;
+        if next.is_none() {
+            self.running = None;
+        }
+        Ok(next)
+    }
+
+    /// Takes the next of the first rows. What comes slowly is not waited for.
+    async fn gather(&mut self) -> Result<()> {
+        let until = self.first.since.map(|since| since + limits::FIRST_ROWS_TIME);
+        let next = match until {
+            Some(until) => timeout_at(until, self.take()).await,
+            None => Ok(self.take().await),
+        };
+        let is_few = match next {
+            Ok(Ok(Some(batch))) if batch.num_rows() == 0 => true,
+            Ok(Ok(Some(batch))) => self.first.add(batch, &self.state),
+            // Who asks for rows behind these is told.
+            Ok(Ok(None) | Err(_)) => {
+                self.first.is_known = true;
+                return Ok(());
+            }
+            Err(_) => false,
+        };
+        if is_few {
+            return Ok(());
+        }
+        let Some(held) = &mut self.held else { return Err(RequestError::internal()) };
+        // Whoever waits for a place holds no permit. Answers of this size are all of one class, whatever they took to make.
+        held.permit = None;
+        let slot = self.state.readers.admit(&self.connection, Class::Long, self.deadline);
+        match held.stop.until(self.deadline, slot).await.and_then(|slot| slot) {
+            Ok(slot) => held.slot = Some(slot),
+            Err(error) => {
+                self.first = First::default();
+                self.end(Err(error));
+            }
+        }
+        self.first.is_known = true;
+        Ok(())
+    }
+
+    /// The next rows of the engine.
+    async fn take(&mut self) -> Result<Option<RecordBatch>> {
         let Self { answer, held, over, deadline, class, state, .. } = self;
         let Some(held) = held else { return over.clone().map(|()| None) };
         let next = async {
@@ -241,6 +372,11 @@ impl RowsOfStatement {
         next
     }
 
+    /// Whether there are many rows.
+    pub(crate) fn is_large(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.slot.is_some() || held.left.is_some())
+    }
+
     /// Gives back what it holds.
     fn end(&mut self, over: Result<()>) {
         self.over = over;
@@ -257,11 +393,20 @@ impl RowsOfStatement {
 
     /// Nobody asks for its next rows for now: it does not count among those that run, and in a while others may have its place.
     pub(crate) fn leave(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.permit = None;
-            if let Some(slot) = held.slot.take() {
-                held.left = Some(self.state.readers.leave(slot));
-            }
+        let Some(held) = &mut self.held else {
+            self.running = None;
+            return;
+        };
+        held.permit = None;
+        if let Some(slot) = held.slot.take() {
+            held.left = Some(self.state.readers.leave(slot));
+        }
+    }
+
+    /// Somebody has asked for its rows just now.
+    pub(crate) fn is_asked(&self) {
+        if let Some(left) = self.held.as_ref().and_then(|held| held.left.as_ref()) {
+            left.renew();
         }
     }
 
@@ -294,6 +439,12 @@ impl RowsOfStatement {
             None => self.read.1,
         }
     }
+}
+
+/// About what rows take. What has parts is taken for all that they are parts of.
+fn bytes_of(batch: &RecordBatch) -> u64 {
+    let nested = batch.columns().iter().filter(|column| column.data_type().is_nested());
+    (message_bytes(batch) + nested.map(|column| column.get_array_memory_size()).sum::<usize>()) as u64
 }
 
 fn left_unread() -> RequestError {

@@ -5,7 +5,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll},
 };
 
@@ -37,12 +37,20 @@ use crate::{
 pub(crate) struct RowStream {
     command: Command,
     schema: SchemaRef,
-    pieces: mpsc::Receiver<RecordBatch>,
+    /// The only one; the task that fills it has none.
+    waiting: Arc<Mutex<Waiting>>,
     /// What the statement came to, once there are no more pieces.
     outcome: Arc<OnceLock<Result<()>>>,
     is_over: bool,
-    /// For the rows that wait.
-    _memory: Reservation,
+}
+
+/// The rows that wait.
+#[derive(Debug)]
+struct Waiting {
+    /// `None`: they were given up.
+    pieces: Option<mpsc::Receiver<RecordBatch>>,
+    /// For those that nobody has taken behind the end of the task.
+    memory: Option<Reservation>,
 }
 
 impl RowStream {
@@ -52,22 +60,31 @@ impl RowStream {
         statement: Statement<'_>,
         transaction: Option<&Arc<Transaction>>,
     ) -> Result<Self> {
-        // Before it runs: what it writes is committed when it has begun.
-        let mut memory = state.memory.reserve(Consumer::Answers);
-        memory.set_by(limits::ANSWER_SLOT_BYTES as u64, statement.deadline).await?;
         let running =
             statement.begin_copying(state, transaction.cloned(), Copying::Not, Committing::default()).await?;
         let rows = running.rows(state);
         let (command, schema) = (rows.command(), rows.schema().to_outer_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
+        let waiting = Arc::new(Mutex::new(Waiting { pieces: Some(pieces), memory: None }));
         let outcome = Arc::new(OnceLock::new());
-        let told = Arc::clone(&outcome);
+        let (told, shared) = (Arc::clone(&outcome), Arc::downgrade(&waiting));
+        let mut memory = state.memory.reserve(Consumer::Answers);
         tokio::spawn(trace::carried(async move {
+            let handed_out = caught_async(hand_out(rows, &sender, &mut memory)).await;
+            let is_complete = handed_out.is_ok();
             // It is the first: it is said once.
-            let _ = told.set(caught_async(hand_out(rows, &sender)).await);
+            let _ = told.set(handed_out);
+            if let Some(waiting) = shared.upgrade() {
+                let mut waiting = lock(&waiting);
+                // Whoever waits for rows is woken by the sender's end; whoever has some to take is not here.
+                if !is_complete && waiting.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty()) {
+                    waiting.pieces = None;
+                }
+                waiting.memory = is_complete.then_some(memory);
+            }
             drop(sender);
         }));
-        Ok(Self { command, schema, pieces, outcome, is_over: false, _memory: memory })
+        Ok(Self { command, schema, waiting, outcome, is_over: false })
     }
 
     /// What the statement does.
@@ -93,7 +110,10 @@ impl Stream for RowStream {
         if self.is_over {
             return Poll::Ready(None);
         }
-        let batch = std::task::ready!(self.pieces.poll_recv(context));
+        let batch = match &mut lock(&self.waiting).pieces {
+            Some(pieces) => std::task::ready!(pieces.poll_recv(context)),
+            None => None,
+        };
         Poll::Ready(batch.map(Ok).or_else(|| {
             self.is_over = true;
             match self.outcome.get() {
@@ -106,7 +126,15 @@ impl Stream for RowStream {
     }
 }
 
-async fn hand_out(mut rows: RowsOfStatement, sender: &mpsc::Sender<RecordBatch>) -> Result<()> {
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn hand_out(
+    mut rows: RowsOfStatement,
+    sender: &mpsc::Sender<RecordBatch>,
+    memory: &mut Reservation,
+) -> Result<()> {
     // What is held in the form of another type is what it is for others.
     let logical: Vec<_> = rows.schema().fields().iter().map(|field| field.logical).collect();
     let is_held_otherwise = logical.iter().any(Option::is_some);
@@ -121,6 +149,14 @@ async fn hand_out(mut rows: RowsOfStatement, sender: &mpsc::Sender<RecordBatch>)
             batch = outer_batch(&batch, &logical)?;
         }
         for batch in pieces(batch) {
+            let bytes = match rows.is_large() {
+                true => limits::ANSWER_SLOT_BYTES as u64,
+                // Of few rows, all.
+                false => memory.bytes() + convert::message_bytes(&batch) as u64,
+            };
+            if bytes > memory.bytes() + limits::UNCOUNTED_ANSWER_BYTES {
+                memory.set_by(bytes, rows.deadline()).await?;
+            }
             let until = rows.deadline().min(Instant::now() + limits::SLOW_READER_TIMEOUT);
             tokio::select! {
                 biased;

@@ -6,7 +6,7 @@ use arrow_array::{cast::AsArray as _, types::Int64Type};
 use bytes::Bytes;
 use tokio::time::{Duration, Instant};
 
-use super::{Copying, Sender, Statement, Transaction};
+use super::{Copying, RowStream, Sender, Statement, Transaction};
 use crate::{
     Config,
     access::{
@@ -15,6 +15,7 @@ use crate::{
     },
     class::Class,
     connection::Connection,
+    limits,
     queries::Asker,
     queries::Committing,
     state::State,
@@ -438,4 +439,35 @@ async fn a_copy_ends_where_its_key_does() {
     assert_eq!(copied.unwrap_err().reason(), "UNAUTHENTICATED");
     let (_, version) = state.tables.pin("t", None).unwrap();
     assert_eq!(version.rows(), 0);
+}
+
+/// Their memory does not wait for a client that never comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_nobody_takes_are_given_up() {
+    let state = started("memory:").await;
+    let address = "127.0.0.1:1".parse().unwrap();
+    let caller = Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
+    let (connection, before) = (Connection::new(), state.memory.held());
+    let many = "SELECT a, repeat('x', 200) AS b FROM generate_series(1, 10000000) AS g(a)";
+    let mut rows = RowStream::begin(&state, statement(many, &caller, &connection), None).await.unwrap();
+    let few = statement("SELECT 1 AS a", &caller, &connection);
+    let mut small = RowStream::begin(&state, few, None).await.unwrap();
+    let begun = Instant::now();
+    while state.memory.held() < before + limits::ANSWER_SLOT_BYTES as u64 {
+        assert!(begun.elapsed() < limits::SLOW_READER_TIMEOUT, "{} held", state.memory.held());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(limits::SLOW_READER_TIMEOUT + Duration::from_secs(2)).await;
+    assert_eq!(state.memory.held(), before);
+    let error = loop {
+        match rows.next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it is complete"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.reason(), "DEADLINE_EXCEEDED");
+    // What was complete is there still.
+    assert_eq!(small.next().await.unwrap().unwrap().num_rows(), 1);
+    assert!(small.next().await.unwrap().is_none());
 }

@@ -21,6 +21,8 @@ pub(super) struct Turn {
     state: Arc<State>,
     connection: Arc<Connection>,
     deadline: Instant,
+    /// Whether it waits for the place of its answer before it runs; others do once their rows turn out to be many.
+    takes_slot: bool,
     held: Mutex<Held>,
 }
 
@@ -58,13 +60,14 @@ impl Turn {
         state: &Arc<State>,
         connection: &Arc<Connection>,
         deadline: Instant,
+        takes_slot: bool,
     ) -> Result<Self> {
         let class = Class::Short;
         let asking = connection.asks();
         let permit = Some(asking.admit(&state.cpu, class, deadline).await?);
         let held = Held { is_over: false, class, permit, slot: None, asking: Some(asking) };
         let (state, connection) = (Arc::clone(state), Arc::clone(connection));
-        Ok(Self { state, connection, deadline, held: Mutex::new(held) })
+        Ok(Self { state, connection, deadline, takes_slot, held: Mutex::new(held) })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -83,13 +86,13 @@ impl Turn {
         }
     }
 
-    /// Waits for the place of its answer and for the turn of its plan.
+    /// Waits for the place of its answer, if it takes one, and for the turn of its plan.
     pub(super) async fn planned(&self, is_light: bool) -> Result<()> {
         let class = if is_light { self.class() } else { Class::Long };
         if is_light {
             self.connection.was_light();
         }
-        if self.held().slot.is_some() {
+        if !self.takes_slot || self.held().slot.is_some() {
             return if is_light { Ok(()) } else { self.lengthen().await };
         }
         // Whoever waits for a place holds no permit.

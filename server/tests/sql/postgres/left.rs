@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use basalt_server::Memory;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use tokio::time::sleep;
+use tokio::{
+    io::AsyncWriteExt as _,
+    time::{sleep, timeout},
+};
 
 use super::client::*;
 
@@ -136,6 +139,85 @@ async fn errors_are_told_to_who_asks_for_more() {
     assert_eq!(client.query("ROLLBACK; SELECT 1").await.last_chunk().unwrap(), &["C SELECT 1", "Z I"]);
 }
 
+/// Asks for what anybody may ask for, and takes no answer but in time.
+async fn is_answered(server: &Server, name: &str) {
+    let asked = async {
+        let mut client = Client::connect(server).await;
+        assert_eq!(client.query("SET statement_timeout = '30s'").await, ["C SET", "Z I"]);
+        assert_eq!(client.query("SELECT 1").await, ["T", "D 1", "C SELECT 1", "Z I"]);
+        assert_eq!(client.query(LONG).await, ["T", "D 1000", "C SELECT 1", "Z I"]);
+        let made = client.query(&format!("CREATE TABLE {name} AS SELECT count(*) AS n FROM t")).await;
+        assert_eq!(made, ["C SELECT 1", "Z I"]);
+        assert_eq!(client.query(&format!("INSERT INTO {name} VALUES (1)")).await, ["C INSERT 0 1", "Z I"]);
+    };
+    timeout(Duration::from_secs(20), asked).await.unwrap_or_else(|_| panic!("{name}: not in time"));
+}
+
+/// The bytes of a message may come one by one, with a cursor or a portal open.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_have_begun_keep_nobody_out() {
+    let server = filled(|config| (config.memory, config.threads) = (Memory::Bytes(256 << 20), 1)).await;
+    let mut clients = Vec::new();
+    for n in 0..12 {
+        let mut client = Client::connect(&server).await;
+        if n % 2 == 0 {
+            let declare = "DECLARE c CURSOR WITH HOLD FOR SELECT key FROM t WHERE key = 7";
+            client
+                .stream
+                .write_all(&[framed(b'Q', &text(declare)), vec![b'Q', 0, 0]].concat())
+                .await
+                .unwrap();
+        } else {
+            client.parse("", "SELECT key FROM t WHERE key = 7", &[]).await;
+            client.bind("", "", 0, &[]).await;
+            client.send(b'D', b"P\0").await;
+            client.stream.write_all(b"H").await.unwrap();
+        }
+        clients.push(client);
+    }
+    sleep(Duration::from_millis(500)).await;
+    is_answered(&server, "begun").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_without_rows_keep_nobody_out() {
+    let server = small().await;
+    let mut clients = Vec::new();
+    for _ in 0..24 {
+        let mut client = Client::connect(&server).await;
+        client.send(b'Q', &text("COPY t FROM STDIN")).await;
+        assert_eq!(message(&mut client.stream).await.unwrap().0, b'G');
+        clients.push(client);
+    }
+    is_answered(&server, "copied").await;
+    for client in &mut clients {
+        client.send(b'd', b"5000\tlater\n").await;
+        client.send(b'c', b"").await;
+        assert_eq!(client.shown().await, ["C COPY 1", "Z I"]);
+    }
+    assert_eq!(
+        clients[0].query("SELECT count(*) FROM t WHERE key = 5000").await,
+        ["T", "D 24", "C SELECT 1", "Z I"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads_keep_nobody_out() {
+    let server = small().await;
+    let mut clients = Vec::new();
+    for n in 0..24 {
+        let mut client = Client::connect(&server).await;
+        let many = match n % 2 {
+            0 => "SELECT a, repeat('x', 1000) FROM generate_series(1, 1000000) AS g(a)",
+            _ => "SELECT a.*, b.* FROM t AS a, t AS b",
+        };
+        client.send(b'Q', &text(many)).await;
+        clients.push(client);
+    }
+    sleep(Duration::from_secs(1)).await;
+    is_answered(&server, "unread").await;
+}
+
 /// One of many rows has its place given to others.
 #[tokio::test(flavor = "multi_thread")]
 async fn cursors_of_many_rows_that_are_left_alone_make_room() {
@@ -151,7 +233,10 @@ async fn cursors_of_many_rows_that_are_left_alone_make_room() {
         let told = client.query(&format!("FETCH c{n}")).await;
         assert_eq!(told.last_chunk().unwrap(), &["C FETCH 1", "Z I"]);
     }
+    // Few rows need no place.
     assert_eq!(other.query(LONG).await, ["T", "D 1000", "C SELECT 1", "Z I"]);
+    let more = other.query("SELECT a FROM generate_series(1, 200000) AS g(a)").await;
+    assert_eq!(more.last_chunk().unwrap(), &["C SELECT 200000", "Z I"]);
     // Its connection sees to it within a second.
     sleep(Duration::from_secs(2)).await;
     assert_eq!(client.query("FETCH c0").await.last_chunk().unwrap(), &["E 57014", "Z I"]);
