@@ -146,7 +146,7 @@ pub(crate) fn stands_for(data_type: &DataType) -> Option<TextOf> {
             Some(TextOf::Bytes)
         }
         DataType::Time32(_) | DataType::Time64(_) => Some(TextOf::Time),
-        DataType::Interval(_) => Some(TextOf::Interval),
+        DataType::Interval(_) | DataType::Duration(_) => Some(TextOf::Interval),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
             if !item.data_type().is_null() =>
         {

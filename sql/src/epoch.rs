@@ -1,9 +1,9 @@
 //! How long ago 1970 was, and how long an interval is: `epoch_ms` and `epoch_us` in whole numbers, for as floats some are one less
 //! than they are, and `epoch` of an interval, whose years are of 365.25 days as in DuckDB and PostgreSQL. Whole units of an interval
 //! have years of 12 months of 30 days, as in DuckDB. `century` and `millennium` are of a moment, or how many an interval has, and
-//! the quarter of an interval is that of its months.
+//! the quarter of an interval is that of its months. Milliseconds and microseconds of one have the fraction of its seconds.
 
-use std::sync::Arc;
+use std::{str::FromStr as _, sync::Arc};
 
 use arrow_array::{
     ArrayRef, Float64Array, Int32Array, Int64Array, PrimitiveArray,
@@ -16,11 +16,11 @@ use arrow_array::{
 use arrow_schema::{DataType, TimeUnit};
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    arrow::compute::{CastOptions, cast, cast_with_options},
+    arrow::compute::{CastOptions, cast, cast_with_options, kernels::cast_utils::IntervalUnit},
     common::{DFSchema, Result},
     logical_expr::{
-        ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-        expr::ScalarFunction,
+        ColumnarValue, Expr, ExprSchemable as _, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility, expr::ScalarFunction,
     },
 };
 
@@ -44,6 +44,8 @@ enum Kind {
     Years(i64),
     /// In which quarter of a year the months of an interval end, as DuckDB counts them.
     Quarter,
+    /// The units, each of so many nanoseconds, of the seconds of an interval, without its minutes.
+    OfMinute(i128),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +73,7 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
 
 /// What a task may have beside them.
 pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
-    [seconds(), quarter()].into_iter()
+    [seconds(), quarter(), milliseconds(), microseconds()].into_iter()
 }
 
 fn seconds() -> ScalarUDF {
@@ -82,27 +84,46 @@ fn quarter() -> ScalarUDF {
     function("basalt_quarter_of_interval", Kind::Quarter)
 }
 
-fn is_part(part: &Expr, name: &str) -> bool {
-    match part {
-        Expr::Literal(part, _) => {
-            part.try_as_str().flatten().is_some_and(|part| part.eq_ignore_ascii_case(name))
-        }
-        _ => false,
+fn milliseconds() -> ScalarUDF {
+    function("basalt_milliseconds_of_interval", Kind::OfMinute(1_000_000))
+}
+
+fn microseconds() -> ScalarUDF {
+    function("basalt_microseconds_of_interval", Kind::OfMinute(1000))
+}
+
+/// What `date_part` of an interval is instead, where it is of this part; `None`: it stands for itself.
+fn part(part: &Expr) -> Option<ScalarUDF> {
+    let Expr::Literal(part, _) = part else { return None };
+    let part = part.try_as_str().flatten()?.to_lowercase();
+    match part.as_str() {
+        "epoch" => Some(seconds()),
+        "quarter" => Some(quarter()),
+        // The planner's are without a fraction from three seconds on.
+        part => match IntervalUnit::from_str(part).ok()? {
+            IntervalUnit::Millisecond => Some(milliseconds()),
+            IntervalUnit::Microsecond => Some(microseconds()),
+            _ => None,
+        },
     }
 }
 
-/// Whether a call is one of `date_part` for the seconds or the quarter of an interval.
+/// Whether a call is one of `date_part` of an interval that is another function, or of the seconds of a difference.
 pub(crate) fn is_of_interval(call: &ScalarFunction, schema: &DFSchema) -> bool {
-    let is_one = |part: &Expr| is_part(part, "epoch") || is_part(part, "quarter");
-    call.func.name() == "date_part"
-        && matches!(call.args.as_slice(), [part, of] if is_one(part) && is_interval(of, schema))
+    let ("date_part", [name, of]) = (call.func.name(), call.args.as_slice()) else { return false };
+    let is_difference = || of.get_type(schema).is_ok_and(|of| matches!(of, DataType::Duration(_)));
+    match part(name) {
+        Some(made) => is_interval(of, schema) || (made == seconds() && is_difference()),
+        None => false,
+    }
 }
 
 /// What such a call becomes.
 pub(crate) fn of_interval(call: ScalarFunction) -> Expr {
-    let is_quarter = call.args.first().is_some_and(|part| is_part(part, "quarter"));
-    let made = if is_quarter { quarter() } else { seconds() };
-    made.call(call.args.into_iter().skip(1).collect())
+    match call.args.first().and_then(part) {
+        Some(made) => made.call(call.args.into_iter().skip(1).collect()),
+        None => Expr::ScalarFunction(call),
+    }
 }
 
 fn takes(data_type: &DataType) -> bool {
@@ -131,8 +152,8 @@ impl ScalarUDFImpl for Epoch {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match (types, self.kind) {
             ([of], Kind::Units(_)) if takes(of) => Ok(DataType::Int64),
-            ([DataType::Interval(_)], Kind::Seconds) => Ok(DataType::Float64),
-            ([DataType::Interval(_)], Kind::Quarter) => Ok(DataType::Int32),
+            ([DataType::Interval(_) | DataType::Duration(_)], Kind::Seconds) => Ok(DataType::Float64),
+            ([DataType::Interval(_)], Kind::Quarter | Kind::OfMinute(_)) => Ok(DataType::Int32),
             ([of], Kind::Years(_)) if takes(of) && !is_time(of) => Ok(DataType::Int64),
             _ => {
                 let takes = match self.kind {
@@ -155,6 +176,9 @@ impl ScalarUDFImpl for Epoch {
                 Kind::Seconds => Ok(floats(&nanos(of, interval::length)?)),
                 Kind::Years(each) => years(of, each),
                 Kind::Quarter => quarters(of),
+                Kind::OfMinute(each) => {
+                    Ok(of_minute(&nanos(of, |interval| i128::from(interval.nanoseconds))?, each))
+                }
             }
         })
     }
@@ -226,6 +250,12 @@ fn quarters(of: &ArrayRef) -> Result<ArrayRef> {
     let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
     let numbers: Int32Array = intervals.iter().map(|of| of.map(|of| of.months % 12 / 3 + 1)).collect();
     Ok(Arc::new(numbers))
+}
+
+/// Whole units of what is left of minutes.
+fn of_minute(nanos: &[Option<i128>], each: i128) -> ArrayRef {
+    let left = |nanos: i128| i32::try_from(nanos % (60 * SECOND) / each).ok();
+    Arc::new(nanos.iter().map(|of| of.and_then(left)).collect::<Int32Array>())
 }
 
 /// Whole units, without what is less than one.

@@ -48,6 +48,8 @@ pub const STARS: usize = 64;
 pub const SCANS: usize = 64;
 /// The same before it is planned: those of which no row is read are left out then.
 pub const SCANS_PLANNED: usize = 256;
+/// Queries in expressions of one another, of which the planner visits each twice as often as the one around it.
+pub const QUERIES_DEEP: usize = 10;
 /// Distinct keys of a join's build side, at most, that the scan of its other side is asked for.
 pub const PASSED_KEYS: usize = 1 << 20;
 /// Such texts.

@@ -12,7 +12,7 @@ use crate::{
     dialect,
     error::{Error, Result, missing_column},
     interruptible::GivenUp,
-    keys, limits, meaning, named, order,
+    keys, limits, meaning, named, order, parse,
     plan::unplanned,
     stars,
 };
@@ -47,6 +47,15 @@ async fn as_written(session: &SessionState, mut statement: Statement) -> Result<
         if let Ok(plan) = planned(session, below).await {
             return Ok(plan);
         }
+        let mut apart = statement.clone();
+        order::by_columns(session, &mut apart, false).await?;
+        // It is a column of a query there now, if anything else was computed below.
+        if apart != statement {
+            order::by_columns(session, &mut apart, true).await?;
+            if let Ok(plan) = planned(session, apart).await {
+                return Ok(plan);
+            }
+        }
     }
     order::by_columns(session, &mut statement, false).await?;
     planned(session, statement).await
@@ -67,7 +76,10 @@ pub(crate) async fn planned(session: &SessionState, mut statement: Statement) ->
                 || dialect::using::resolve(&mut statement, place)
                 || dialect::called::resolve(&mut statement, place)
         });
-        if !is_known && !is_outer(&mut statement, error) && !is_beside_star(&mut statement, error) {
+        if !is_known
+            && !is_outer(&mut statement, error)
+            && !is_beside_star(session, &mut statement, error).await
+        {
             break;
         }
         planned = of(statement.clone()).await;
@@ -93,10 +105,25 @@ fn is_outer(statement: &mut Statement, error: &DataFusionError) -> bool {
 }
 
 /// Whether a statement has no plan because a column has the name of one of a star beside it, which is put right.
-fn is_beside_star(statement: &mut Statement, error: &DataFusionError) -> bool {
+async fn is_beside_star(session: &SessionState, statement: &mut Statement, error: &DataFusionError) -> bool {
     let DataFusionError::SchemaError(error, _) = error.find_root() else { return false };
     let SchemaError::AmbiguousReference { field } = &**error else { return false };
-    field.relation.is_some() && dialect::beside::resolve(statement, &field.name)
+    if field.relation.is_none() {
+        return false;
+    }
+    let mut unknown = None;
+    for (at, source) in dialect::beside::sources(statement, field).into_iter().enumerate() {
+        match session.statement_to_plan(parse::as_query(Box::new(source))).await {
+            // The name may be that of a column of another list, which stands there without a star.
+            Ok(LogicalPlan::Projection(of)) if of.input.schema().maybe_index_of_column(field).is_some() => {
+                return dialect::beside::resolve(statement, field, at);
+            }
+            // It has columns of a query around.
+            Err(_) => unknown = unknown.or(Some(at)),
+            Ok(_) => {}
+        }
+    }
+    unknown.is_some_and(|at| dialect::beside::resolve(statement, field, at))
 }
 
 /// Whether a statement has no plan because a column that it orders by has no name above its groups.

@@ -34,7 +34,7 @@ use crate::{
     decimals::{numeric, whole},
     epoch, equal_intervals,
     error::Error,
-    functions, json, lists, named, timestamps, truncated, untyped, windows,
+    functions, json, lists, named, parameters, timestamps, truncated, untyped, windows,
     zeros::{self, distinct_with_one_zero, is_computed, nested_with_one_zero, one_zero, windows_by_columns},
 };
 
@@ -383,6 +383,9 @@ fn meant(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             changed |= meet(&mut sides, schema);
             untyped::check(&function.args, schema)?;
             if equal_intervals::are_chosen(&function, schema) {
+                // The bytes that are chosen among say nothing of them.
+                let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
+                parameters::compared(&mut sides, schema);
                 return Ok(Transformed::yes(equal_intervals::chosen(function)));
             }
             transformed(Expr::ScalarFunction(function), changed)

@@ -244,7 +244,7 @@ async fn columns(session: &SessionState, queries: Vec<Query>) -> Vec<String> {
 
 /// `SELECT 1` from all that a SELECT is from, and from each of it alone, which may be planned where one of them is not: it has
 /// columns of a query around.
-fn over(select: &Select) -> Vec<Query> {
+pub(crate) fn over(select: &Select) -> Vec<Query> {
     let joined = select
         .from
         .iter()
@@ -261,7 +261,7 @@ fn over(select: &Select) -> Vec<Query> {
 }
 
 /// What the query of this number in a query sees of its WITH: in WITH, what stands before.
-fn seen(with: &With, at: usize) -> Option<With> {
+pub(crate) fn seen(with: &With, at: usize) -> Option<With> {
     let mut with = with.clone();
     if at <= with.cte_tables.len() {
         with.cte_tables.truncate(if with.recursive { at } else { at.saturating_sub(1) });
@@ -270,7 +270,7 @@ fn seen(with: &With, at: usize) -> Option<With> {
 }
 
 /// A query in one that has a WITH.
-fn within(inner: Query, with: &With) -> Option<Query> {
+pub(crate) fn within(inner: Query, with: &With) -> Option<Query> {
     let mut around = query("SELECT 1")?;
     around.with = Some(with.clone());
     *around.body = SetExpr::Query(Box::new(inner));
@@ -325,6 +325,9 @@ fn apart(query: &Query, columns: &[String], of_queries: bool) -> Option<Query> {
                 // Above are the answer's columns alone.
                 _ => continue,
             }
+        } else if !of_queries && asks_answer(&mut expr, &called, columns) {
+            // What only the answer has, a query can ask for above alone.
+            continue;
         } else {
             is_needed |= of_queries && has_query(&expr);
             each_name(&mut expr, |names| {
@@ -527,11 +530,30 @@ fn relations(select: &Select) -> impl Iterator<Item = &Ident> {
 /// Puts another expression in the place of each name for which there is one; those behind points are names together. In a query
 /// names are first those of its own tables: they stay.
 fn each_name(order: &mut Expr, other: impl FnMut(&[Ident]) -> Option<Expr>) {
-    let _ = order.visit(&mut EachName { other, queries: 0 });
+    names(order, false, other);
+}
+
+/// Whether a query in an expression has a name that is one of the answer's, and none of these columns.
+fn asks_answer(order: &mut Expr, called: &BTreeMap<String, &Expr>, columns: &[String]) -> bool {
+    let mut asks = false;
+    names(order, true, |names| {
+        if let [name] = names {
+            let name = written(name);
+            asks |= called.contains_key(&name) && !columns.contains(&name);
+        }
+        None
+    });
+    asks
+}
+
+/// The same of those in queries, or of those in none.
+fn names(order: &mut Expr, of_queries: bool, other: impl FnMut(&[Ident]) -> Option<Expr>) {
+    let _ = order.visit(&mut EachName { other, of_queries, queries: 0 });
 }
 
 struct EachName<F> {
     other: F,
+    of_queries: bool,
     queries: usize,
 }
 
@@ -549,9 +571,12 @@ impl<F: FnMut(&[Ident]) -> Option<Expr>> VisitorMut for EachName<F> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.of_queries != (self.queries > 0) {
+            return ControlFlow::Continue(());
+        }
         let names = match &*expr {
-            Expr::Identifier(name) if self.queries == 0 => std::slice::from_ref(name),
-            Expr::CompoundIdentifier(names) if self.queries == 0 => names.as_slice(),
+            Expr::Identifier(name) => std::slice::from_ref(name),
+            Expr::CompoundIdentifier(names) => names.as_slice(),
             _ => return ControlFlow::Continue(()),
         };
         if let Some(other) = (self.other)(names) {

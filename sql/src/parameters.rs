@@ -21,6 +21,7 @@ use crate::{
     arithmetic::{ArithmeticOpName, is_number},
     coerce,
     error::{Error, Result},
+    functions::INTERVAL,
     meaning::OF_DOUBLES,
     plan::unplanned,
     top::unaliased,
@@ -304,6 +305,9 @@ fn both(a: &DataType, b: &DataType) -> Option<DataType> {
     if let (DataType::List(a), DataType::List(b)) = (a, b) {
         return Some(DataType::new_list(both(a.data_type(), b.data_type())?, true));
     }
+    if is_span(a) && is_span(b) {
+        return Some(INTERVAL);
+    }
     if !is_number(a) || !is_number(b) {
         let are_texts = a.is_string() && b.is_string();
         return are_texts.then_some(DataType::Utf8).or_else(|| coerce::timestamp_of([a, b].into_iter()));
@@ -321,6 +325,11 @@ fn both(a: &DataType, b: &DataType) -> Option<DataType> {
         Some(scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale),
         None => DataType::Int64,
     })
+}
+
+/// Whether it is the type of intervals or of differences of timestamps.
+fn is_span(of: &DataType) -> bool {
+    matches!(of, DataType::Interval(_) | DataType::Duration(_))
 }
 
 /// The types of parameters, those of which nothing else is said as the places let one suppose them in which they stand.
@@ -528,6 +537,8 @@ mod tests {
             (DataType::Int32, DataType::Utf8, None),
             (list(DataType::Int32), list(DataType::Int64), Some(list(DataType::Int64))),
             (list(DataType::Int32), DataType::Int32, None),
+            (DataType::Duration(TimeUnit::Microsecond), INTERVAL, Some(INTERVAL)),
+            (INTERVAL, DataType::Int64, None),
         ] {
             assert_eq!(both(&a, &b), expected, "{a} {b}");
             assert_eq!(both(&b, &a), expected, "{b} {a}");

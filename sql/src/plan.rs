@@ -553,6 +553,7 @@ pub(crate) async fn optimised_by(
     let logical = shared.as_ref().unwrap_or(logical);
     // So many are not all left out, and to plan them takes long.
     scans::few_planned(logical)?;
+    scans::not_deep(logical)?;
     if let Some(joined) = correlated::set_apart(session, logical).map_err(unplanned)? {
         return of(&joined).await.map_err(unplanned);
     }

@@ -1,10 +1,13 @@
-//! How many times a statement may read tables: each scan has a thread while it runs, and takes its time to be planned.
+//! How many times a statement may read tables: each scan has a thread while it runs, and takes its time to be planned. So do
+//! queries in expressions of one another.
 
 use std::{collections::HashSet, sync::Arc};
 
 use basalt_core::error::ErrorKind;
 use datafusion::{
-    common::tree_node::TreeNodeRecursion, logical_expr::LogicalPlan, physical_plan::ExecutionPlan,
+    common::tree_node::{TreeNode as _, TreeNodeRecursion},
+    logical_expr::LogicalPlan,
+    physical_plan::ExecutionPlan,
 };
 
 use crate::{
@@ -22,6 +25,31 @@ pub(crate) fn few_planned(plan: &LogicalPlan) -> Result<()> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     at_most(scans, limits::SCANS_PLANNED)
+}
+
+/// Fails where queries stand so deep in expressions of one another that it would take long to plan them: twice as long for each.
+pub(crate) fn not_deep(plan: &LogicalPlan) -> Result<()> {
+    let deep = queries(plan)?;
+    if deep <= limits::QUERIES_DEEP {
+        return Ok(());
+    }
+    let message = format!(
+        "{deep} queries in expressions of one another; the limit is {} (those in FROM and WITH are not counted)",
+        limits::QUERIES_DEEP
+    );
+    Err(Error::new(ErrorKind::FilterTooDeep, message))
+}
+
+/// How many queries are in expressions of one another, at most.
+fn queries(plan: &LogicalPlan) -> datafusion::common::Result<usize> {
+    let mut deepest = 0;
+    plan.apply(|node| {
+        node.apply_subqueries(|query| {
+            deepest = deepest.max(1 + queries(query)?);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(deepest)
 }
 
 /// Fails where a plan has more scans than may run.

@@ -393,6 +393,12 @@ async fn what_is_refused_says_why_and_where() {
             fails(&engine, &tables, &sql).await;
         }
     }
+    // Each is planned twice as often as the one around it.
+    let queries = |depth: usize| {
+        format!("SELECT {}1{}", "(SELECT 1 + ".repeat(depth), " FROM flights LIMIT 1)".repeat(depth))
+    };
+    assert_eq!(ask(&engine, &tables, &queries(5)).await, ["6"]);
+    assert_eq!(fails(&engine, &tables, &queries(15)).await.0, ErrorKind::FilterTooDeep);
     let scans = |rest: &str, times| {
         format!("SELECT 1 FROM flights {}", format!("UNION ALL SELECT 1 FROM flights {rest} ").repeat(times))
     };

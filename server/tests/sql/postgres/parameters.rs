@@ -229,6 +229,15 @@ async fn lists_and_intervals_are_told_as_such() {
         ("SELECT (moment + $1)::date FROM e", &["1 day"], "[1186]", "2024-01-02"),
         ("SELECT (moment - $1::interval)::date FROM e", &["1 day"], "[1186]", "2023-12-31"),
         ("SELECT (moment + INTERVAL '1 day' * $1)::date FROM e", &["2"], "[20]", "2024-01-03"),
+        ("SELECT greatest(INTERVAL '1 day', $1)::text", &["2 days"], "[1186]", "2 days"),
+        ("SELECT least(moment - moment, INTERVAL '1 day', $1)::text FROM e", &["-1 day"], "[1186]", "-1 day"),
+        ("SELECT i FROM e WHERE moment - moment < $1", &["1 day"], "[1186]", "1"),
+        (
+            "SELECT i FROM e WHERE moment - moment BETWEEN $1 AND $2",
+            &["0 days", "1 day"],
+            "[1186, 1186]",
+            "1",
+        ),
     ] {
         let expected = (format!("t {types}"), format!("D {rows}"));
         assert_eq!(told(&mut client, sql, &[], given).await, expected, "{sql}");
