@@ -2,6 +2,7 @@
 //!
 //! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
 
+mod answers;
 mod decoded;
 mod foreign;
 mod secrets;
@@ -10,6 +11,7 @@ mod turns;
 
 use std::time::Duration;
 
+pub use answers::*;
 pub use decoded::*;
 pub use foreign::*;
 pub use secrets::*;
@@ -268,31 +270,6 @@ pub const PROCESS_INTERVAL: Duration = Duration::from_millis(10);
 /// What a column of a table takes beside its values, with a name of 32 bytes, which is there eight times: in the table, in
 /// its log's state, and in the schema as the log has it.
 pub const COLUMN_BYTES: u64 = 640;
-/// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
-pub const WAITING_PIECES: usize = 4;
-/// What waits for a reader, at most: the pieces of the queue, the one that is on its way, and the one that is made.
-pub const ANSWER_SLOT_BYTES: usize = (WAITING_PIECES + 2) * ANSWER_MESSAGE_BYTES;
-/// How long a client may leave a full queue of pieces unread before its query is given up.
-pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
-pub const WAITING_ANSWERS: (usize, usize) = (16, 256);
-/// Of short queries there may be this part of as many, beside those of long ones.
-pub const SHORT_ANSWERS_PART: usize = 4;
-/// They may hold this part of the memory limit, on top; each may hold two pieces more than may wait.
-pub const ANSWERS_MEMORY_PART: u64 = 8;
-/// Answers of one connection, of each class of queries, that may wait for their readers.
-pub const CONNECTION_ANSWERS: usize = 32;
-/// An answer of which nothing was read for this long is given up when other queries wait for its slot.
-pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same of a portal whose client has asked for no more rows of it for this long.
-pub const LEFT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a query that waits for a slot looks for such answers.
-pub const UNREAD_INTERVAL: Duration = Duration::from_millis(100);
-/// Answers of one connection that were given up and of which it has not taken the message that was on its way: with
-/// more the connection is closed.
-pub const CONNECTION_ABANDONED: usize = 8;
-/// Such answers of all connections: with more the connection of the first is closed.
-pub const ABANDONED: usize = 64;
 /// Threads for what waits: queries with long answers, coordinators, and work on files.
 pub const WAITING_THREADS: usize = 4096;
 /// Threads of long queries that wait for the next one, at most, and for how long.
@@ -586,8 +563,6 @@ pub const LIGHT_EFFORT_AT_WORST: u64 = 20_000_000;
 /// An answer that is no larger is kept whole until it is read, so that its query never waits for its reader. All of
 /// them together may take as much as those that wait, by [`ANSWERS_MEMORY_PART`].
 pub const LIGHT_ANSWER_BYTES: u64 = 256 << 10;
-/// How long the first rows of a statement's answer wait for others, so that it is known whether there are many.
-pub const FIRST_ROWS_TIME: Duration = Duration::from_millis(100);
 /// Of such an answer nobody counts these bytes: a stream takes as much by itself.
 pub const UNCOUNTED_ANSWER_BYTES: u64 = 4 << 10;
 

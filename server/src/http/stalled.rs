@@ -32,7 +32,7 @@ impl<S> Stalled<S> {
             self.until = None;
             return sent;
         }
-        let until = self.until.get_or_insert_with(|| Box::pin(sleep(limits::SLOW_READER_TIMEOUT)));
+        let until = self.until.get_or_insert_with(|| Box::pin(sleep(limits::STALLED_TIMEOUT)));
         until.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -98,16 +98,16 @@ mod tests {
         let reads = tokio::spawn(async move {
             // Slowly, but all the time.
             for _ in 0..8 {
-                sleep(limits::SLOW_READER_TIMEOUT / 2).await;
+                sleep(limits::STALLED_TIMEOUT / 2).await;
                 there.read_exact(&mut [0; 64]).await.unwrap();
             }
             there
         });
         here.write_all(&[0; 9 * 64]).await.unwrap();
-        assert!(begun.elapsed() > limits::SLOW_READER_TIMEOUT * 3);
+        assert!(begun.elapsed() > limits::STALLED_TIMEOUT * 3);
         let _there = reads.await.unwrap();
         let (begun, sent) = (Instant::now(), here.write_all(&[0; 64]).await);
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert!((limits::SLOW_READER_TIMEOUT..limits::SLOW_READER_TIMEOUT * 2).contains(&begun.elapsed()));
+        assert!((limits::STALLED_TIMEOUT..limits::STALLED_TIMEOUT * 2).contains(&begun.elapsed()));
     }
 }

@@ -40,7 +40,7 @@ impl Under {
     pub(super) fn is_left(&mut self, state: &State) {
         self.ahead.is_full = false;
         self.count(state);
-        self.rows.leave();
+        self.rows.rest();
         self.rows.is_asked();
     }
 
@@ -59,7 +59,7 @@ impl Under {
             }
         }
         self.ahead.is_full = true;
-        self.rows.leave();
+        self.rows.rest();
     }
 
     /// Counts the rows that are here; whether there may be more.

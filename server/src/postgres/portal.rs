@@ -161,7 +161,7 @@ impl Portal {
     /// Nobody asks for its rows for now: its client asks for other things.
     pub(super) fn leave(&mut self) {
         if let Run::Under(under) = &mut self.run {
-            under.rows.leave();
+            under.rows.rest();
         }
     }
 
@@ -296,6 +296,21 @@ pub(super) async fn guarded<T>(
         () = wire.gone() => return Err(End::Gone),
     };
     ends.outcome(work, over).await
+}
+
+/// Sends rows. While the client takes none, others may have the place of the statement.
+async fn sent_all(
+    rows: &mut RowsOfStatement,
+    sends: impl Future<Output = std::result::Result<(), End>>,
+) -> std::result::Result<(), End> {
+    let mut sends = pin!(sends);
+    tokio::select! {
+        biased;
+        sent = &mut sends => return sent,
+        () = std::future::ready(()) => {}
+    }
+    rows.leave();
+    sends.await
 }
 
 impl Session {
@@ -485,7 +500,9 @@ impl Session {
                 sent += (next - from) as u64;
                 under.sent += (next - from) as u64;
                 under.batch = (next < batch.num_rows()).then_some((batch, next));
-                wire.flush_if_full().await?;
+                if wire.is_full() {
+                    sent_all(&mut under.rows, wire.flush()).await?;
+                }
                 if under.cancelled.is_cancelled() {
                     return Err(Error::cancelled().into());
                 }

@@ -282,7 +282,7 @@ impl Wire {
     pub(super) async fn send(&mut self, bytes: &[u8]) -> std::result::Result<(), End> {
         // Default: as long as can be said.
         let pieces = u32::try_from(bytes.len() / limits::ANSWER_MESSAGE_BYTES).unwrap_or(u32::MAX);
-        let patience = limits::SLOW_READER_TIMEOUT.saturating_mul(pieces.saturating_add(1));
+        let patience = limits::STALLED_TIMEOUT.saturating_mul(pieces.saturating_add(1));
         let sent = async {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await

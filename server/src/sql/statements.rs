@@ -12,7 +12,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sql::{Catalog, Command, CopyForm, Description};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{
@@ -218,7 +218,7 @@ pub(crate) struct RowsOfStatement {
 struct First {
     batches: VecDeque<RecordBatch>,
     bytes: u64,
-    /// For them.
+    /// For them, until rows behind them are asked for.
     kept: Option<Kept>,
     /// When the first came.
     since: Option<Instant>,
@@ -239,14 +239,6 @@ impl First {
             }
         };
         is_counted && self.bytes <= limits::LIGHT_ANSWER_BYTES
-    }
-
-    fn pop(&mut self) -> Option<RecordBatch> {
-        let batch = self.batches.pop_front();
-        if self.batches.is_empty() {
-            self.kept = None;
-        }
-        batch
     }
 }
 
@@ -299,9 +291,10 @@ impl RowsOfStatement {
         while !self.first.is_known {
             self.gather().await?;
         }
-        if let Some(batch) = self.first.pop() {
+        if let Some(batch) = self.first.batches.pop_front() {
             return Ok(Some(batch));
         }
+        self.first.kept = None;
         let next = self.take().await?;
         if next.is_none() {
             self.running = None;
@@ -309,22 +302,33 @@ impl RowsOfStatement {
         Ok(next)
     }
 
-    /// Takes the next of the first rows. What comes slowly is not waited for.
+    /// Takes the next of the first rows, or gets a place, where they are many or come slowly.
     async fn gather(&mut self) -> Result<()> {
-        let until = self.first.since.map(|since| since + limits::FIRST_ROWS_TIME);
-        let next = match until {
-            Some(until) => timeout_at(until, self.take()).await,
-            None => Ok(self.take().await),
+        let next = match self.first.since {
+            None => self.take().await,
+            Some(since) => {
+                let (state, connection) = (Arc::clone(&self.state), Arc::clone(&self.connection));
+                let deadline = self.deadline;
+                let slot = async {
+                    sleep_until(since + limits::FIRST_ROWS_TIME).await;
+                    state.readers.admit(&connection, Class::Long, deadline).await
+                };
+                tokio::select! {
+                    biased;
+                    next = self.take() => next,
+                    // Without one there may be few rows all the same.
+                    Ok(slot) = slot => return self.has_slot(Ok(slot)),
+                }
+            }
         };
         let is_few = match next {
-            Ok(Ok(Some(batch))) if batch.num_rows() == 0 => true,
-            Ok(Ok(Some(batch))) => self.first.add(batch, &self.state),
+            Ok(Some(batch)) if batch.num_rows() == 0 => true,
+            Ok(Some(batch)) => self.first.add(batch, &self.state),
             // Who asks for rows behind these is told.
-            Ok(Ok(None) | Err(_)) => {
+            Ok(None) | Err(_) => {
                 self.first.is_known = true;
                 return Ok(());
             }
-            Err(_) => false,
         };
         if is_few {
             return Ok(());
@@ -333,9 +337,16 @@ impl RowsOfStatement {
         // Whoever waits for a place holds no permit. Answers of this size are all of one class, whatever they took to make.
         held.permit = None;
         let slot = self.state.readers.admit(&self.connection, Class::Long, self.deadline);
-        match held.stop.until(self.deadline, slot).await.and_then(|slot| slot) {
-            Ok(slot) => held.slot = Some(slot),
-            Err(error) => {
+        let slot = held.stop.until(self.deadline, slot).await.and_then(|slot| slot);
+        self.has_slot(slot)
+    }
+
+    /// The rows that are there are handed out, and others behind them; or none, where there is no place.
+    fn has_slot(&mut self, slot: Result<Slot>) -> Result<()> {
+        match (slot, &mut self.held) {
+            (Ok(slot), Some(held)) => held.slot = Some(slot),
+            (Ok(_), None) => {}
+            (Err(error), _) => {
                 self.first = First::default();
                 self.end(Err(error));
             }
@@ -372,9 +383,9 @@ impl RowsOfStatement {
         next
     }
 
-    /// Whether there are many rows.
-    pub(crate) fn is_large(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| held.slot.is_some() || held.left.is_some())
+    /// What has a shutdown wait for the answer, for whoever keeps it longer than the rows.
+    pub(crate) fn take_running(&mut self) -> Option<TaskTrackerToken> {
+        self.running.take()
     }
 
     /// Gives back what it holds.
@@ -393,13 +404,18 @@ impl RowsOfStatement {
 
     /// Nobody asks for its next rows for now: it does not count among those that run, and in a while others may have its place.
     pub(crate) fn leave(&mut self) {
-        let Some(held) = &mut self.held else {
-            self.running = None;
-            return;
-        };
+        let Some(held) = &mut self.held else { return };
         held.permit = None;
         if let Some(slot) = held.slot.take() {
             held.left = Some(self.state.readers.leave(slot));
+        }
+    }
+
+    /// The same of rows that are asked for when their client comes back: a shutdown does not wait for those that are here.
+    pub(crate) fn rest(&mut self) {
+        self.leave();
+        if self.held.is_none() {
+            self.running = None;
         }
     }
 

@@ -4,6 +4,7 @@
 //! client's connection takes nothing: nobody asks for the next rows then.
 
 use std::{
+    collections::VecDeque,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll},
@@ -19,6 +20,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
 };
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Copying, RowsOfStatement, Statement, Transaction};
 use crate::{
@@ -51,6 +53,8 @@ struct Waiting {
     pieces: Option<mpsc::Receiver<RecordBatch>>,
     /// For those that nobody has taken behind the end of the task.
     memory: Option<Reservation>,
+    /// A shutdown waits for the answer until it is taken, or given up.
+    running: Option<TaskTrackerToken>,
 }
 
 impl RowStream {
@@ -62,10 +66,14 @@ impl RowStream {
     ) -> Result<Self> {
         let running =
             statement.begin_copying(state, transaction.cloned(), Copying::Not, Committing::default()).await?;
-        let rows = running.rows(state);
+        let mut rows = running.rows(state);
         let (command, schema) = (rows.command(), rows.schema().to_outer_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
-        let waiting = Arc::new(Mutex::new(Waiting { pieces: Some(pieces), memory: None }));
+        let waiting = Arc::new(Mutex::new(Waiting {
+            pieces: Some(pieces),
+            memory: None,
+            running: rows.take_running(),
+        }));
         let outcome = Arc::new(OnceLock::new());
         let (told, shared) = (Arc::clone(&outcome), Arc::downgrade(&waiting));
         let mut memory = state.memory.reserve(Consumer::Answers);
@@ -77,8 +85,9 @@ impl RowStream {
             if let Some(waiting) = shared.upgrade() {
                 let mut waiting = lock(&waiting);
                 // Whoever waits for rows is woken by the sender's end; whoever has some to take is not here.
-                if !is_complete && waiting.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty()) {
-                    waiting.pieces = None;
+                if !is_complete {
+                    waiting.running = None;
+                    waiting.pieces.take_if(|pieces| !pieces.is_empty());
                 }
                 waiting.memory = is_complete.then_some(memory);
             }
@@ -138,6 +147,8 @@ async fn hand_out(
     // What is held in the form of another type is what it is for others.
     let logical: Vec<_> = rows.schema().fields().iter().map(|field| field.logical).collect();
     let is_held_otherwise = logical.iter().any(Option::is_some);
+    // The bytes of the pieces that may wait still.
+    let mut waiting = VecDeque::new();
     loop {
         let next = tokio::select! {
             biased;
@@ -149,22 +160,24 @@ async fn hand_out(
             batch = outer_batch(&batch, &logical)?;
         }
         for batch in pieces(batch) {
-            let bytes = match rows.is_large() {
-                true => limits::ANSWER_SLOT_BYTES as u64,
-                // Of few rows, all.
-                false => memory.bytes() + convert::message_bytes(&batch) as u64,
-            };
-            if bytes > memory.bytes() + limits::UNCOUNTED_ANSWER_BYTES {
-                memory.set_by(bytes, rows.deadline()).await?;
+            waiting.push_back(convert::message_bytes(&batch) as u64);
+            if waiting.len() > limits::WAITING_PIECES + 1 {
+                waiting.pop_front();
             }
+            let bytes = waiting.iter().sum::<u64>().saturating_sub(limits::UNCOUNTED_ANSWER_BYTES);
             let until = rows.deadline().min(Instant::now() + limits::SLOW_READER_TIMEOUT);
+            let sent = async {
+                memory.set_by(bytes, rows.deadline()).await?;
+                match timeout_at(until, sender.send(batch)).await {
+                    Ok(sent) => sent.map_err(|_| gone()),
+                    Err(_) => Err(too_slow()),
+                }
+            };
             tokio::select! {
                 biased;
-                sent = timeout_at(until, sender.send(batch)) => match sent {
-                    Ok(sent) => sent.map_err(|_| gone())?,
-                    Err(_) => return Err(too_slow()),
-                },
+                sent = sent => sent?,
                 error = rows.cancelled() => return Err(error),
+                () = sender.closed() => return Err(gone()),
             }
         }
     }
