@@ -505,12 +505,12 @@ async fn who_reads_nothing_is_cut_off() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let held = basalt_client::Client::connect(&server.grpc).await.unwrap().cluster().await.unwrap();
     assert!(held.nodes[0].memory_bytes < 64 << 20, "{}", held.nodes[0].memory_bytes);
-    tokio::time::sleep(Duration::from_secs(11)).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
     let mut read = 0;
     let mut bytes = vec![0; 1 << 16];
     while let Ok(some @ 1..) = client.stream.read(&mut bytes).await {
         read += some;
-        assert!(read < 64 << 20 && began.elapsed() < Duration::from_secs(30), "it is not cut off");
+        assert!(read < 64 << 20 && began.elapsed() < Duration::from_secs(90), "it is not cut off");
     }
 }
 
