@@ -298,12 +298,15 @@ pub(super) async fn guarded<T>(
     ends.outcome(work, over).await
 }
 
-/// Sends rows. While the client takes none, others may have the place of the statement.
-async fn sent_all(
+/// Sends the rows that were put, once there are many. While the client takes none, others may have the place of the statement.
+pub(super) async fn flush_if_full(
+    wire: &mut Wire,
     rows: &mut RowsOfStatement,
-    sends: impl Future<Output = std::result::Result<(), End>>,
 ) -> std::result::Result<(), End> {
-    let mut sends = pin!(sends);
+    if !wire.is_full() {
+        return Ok(());
+    }
+    let mut sends = pin!(wire.flush());
     tokio::select! {
         biased;
         sent = &mut sends => return sent,
@@ -500,9 +503,7 @@ impl Session {
                 sent += (next - from) as u64;
                 under.sent += (next - from) as u64;
                 under.batch = (next < batch.num_rows()).then_some((batch, next));
-                if wire.is_full() {
-                    sent_all(&mut under.rows, wire.flush()).await?;
-                }
+                flush_if_full(wire, &mut under.rows).await?;
                 if under.cancelled.is_cancelled() {
                     return Err(Error::cancelled().into());
                 }

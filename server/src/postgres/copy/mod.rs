@@ -14,7 +14,7 @@ use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 
 use super::{
     error::{Error, Result},
-    portal::{Ends, Under, guarded},
+    portal::{Ends, Under, flush_if_full, guarded},
     rows,
     session::Session,
     wire::{End, Frontend, Wire},
@@ -161,7 +161,7 @@ impl Session {
                 let next = out::rows(form, &batch, &under.columns, (from, under.sent), wire.output())?;
                 under.sent += (next - from) as u64;
                 from = next;
-                wire.flush_if_full().await?;
+                flush_if_full(wire, &mut under.rows).await?;
                 if under.cancelled.is_cancelled() {
                     return Err(Error::cancelled().into());
                 }
