@@ -208,6 +208,23 @@ impl Readers {
         (bytes == 0 || all <= self.most_kept).then_some(kept)
     }
 
+    /// The same for an answer that grows or shrinks; `false`: it is not counted further.
+    #[cfg(feature = "sql")]
+    pub(crate) fn count(
+        self: &Arc<Self>,
+        kept: &mut Option<Kept>,
+        bytes: u64,
+        pool: &Arc<MemoryPool>,
+    ) -> bool {
+        match kept {
+            Some(kept) => kept.set(bytes),
+            none => {
+                *none = self.keep(bytes, pool);
+                none.is_some()
+            }
+        }
+    }
+
     /// A queue for the answer of a query that `stop` ends.
     pub(crate) fn queue(self: &Arc<Self>, slot: Slot, stop: Stop) -> (Writer, Reader) {
         let queue = Queue::new(slot, stop);
@@ -269,7 +286,7 @@ pub(crate) struct Kept {
 #[cfg(feature = "sql")]
 impl Kept {
     /// Counts other bytes from now on; `false`: there are too many, and it counts those before.
-    pub(crate) fn set(&mut self, bytes: u64) -> bool {
+    fn set(&mut self, bytes: u64) -> bool {
         let bytes = bytes.saturating_sub(limits::UNCOUNTED_ANSWER_BYTES);
         let (more, less) = (bytes.saturating_sub(self.bytes), self.bytes.saturating_sub(bytes));
         let all = self.readers.kept.fetch_add(more, Ordering::Relaxed).saturating_add(more);

@@ -67,13 +67,7 @@ impl Under {
         let in_hand = self.batch.iter().map(|(batch, _)| batch);
         let batches = in_hand.chain(&self.ahead.batches);
         let bytes: u64 = batches.map(|batch| batch.get_array_memory_size() as u64).sum();
-        let is_counted = match &mut self.ahead.kept {
-            Some(kept) => kept.set(bytes),
-            none => {
-                *none = state.readers.keep(bytes, &state.memory);
-                none.is_some()
-            }
-        };
+        let is_counted = state.readers.count(&mut self.ahead.kept, bytes, &state.memory);
         is_counted && bytes < limits::POSTGRES_AHEAD_BYTES
     }
 }

@@ -306,14 +306,18 @@ pub(super) async fn flush_if_full(
     if !wire.is_full() {
         return Ok(());
     }
-    let mut sends = pin!(wire.flush());
+    at_rest(wire.flush(), || rows.leave()).await
+}
+
+/// Does what may wait for the client; where it does, `rests` has others go on meanwhile.
+pub(super) async fn at_rest<T>(work: impl Future<Output = T>, rests: impl FnOnce()) -> T {
+    let mut work = pin!(work);
     tokio::select! {
         biased;
-        sent = &mut sends => return sent,
-        () = std::future::ready(()) => {}
+        done = &mut work => return done,
+        () = std::future::ready(()) => rests(),
     }
-    rows.leave();
-    sends.await
+    work.await
 }
 
 impl Session {

@@ -1,6 +1,6 @@
 //! A connection from its start to its end: who it is, what it has set, its transaction, and texts of statements.
 
-use std::{collections::HashMap, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use basalt_sql::script::{self, Part, Word};
 use bytes::Buf as _;
@@ -26,7 +26,7 @@ use super::{
     error::{Error, Result},
     extended::Prepared,
     password,
-    portal::{Portal, writes},
+    portal::{Portal, at_rest, writes},
     settings::Settings,
     transaction::{State, Transaction},
     wire::{End, Frontend, Wire},
@@ -237,7 +237,7 @@ impl Session {
 
     async fn step(&mut self) -> std::result::Result<(), End> {
         self.wait().await?;
-        let (tag, message) = at_rest(&mut self.portals, self.wire.message()).await?;
+        let (tag, message) = at_rest(self.wire.message(), || rest(&mut self.portals)).await?;
         if self.caller.check_key().is_err() {
             return Err(Error::new("57P01", "the key of this user is no longer what it was").fatal().into());
         }
@@ -276,7 +276,7 @@ impl Session {
             // Of a COPY that is over, or has failed.
             Ok(Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_)) => Ok(()),
             Ok(Frontend::Flush) => match self.end_batch().await {
-                Ok(()) => at_rest(&mut self.portals, self.wire.flush()).await,
+                Ok(()) => at_rest(self.wire.flush(), || rest(&mut self.portals)).await,
                 failed => failed,
             },
             _ if self.skips => Ok(()),
@@ -292,7 +292,7 @@ impl Session {
                     return self.ready().await;
                 }
                 self.skips = true;
-                at_rest(&mut self.portals, self.wire.flush()).await
+                at_rest(self.wire.flush(), || rest(&mut self.portals)).await
             }
             done => done,
         }
@@ -360,7 +360,7 @@ impl Session {
             State::Failed => TransactionStatus::Error,
         };
         self.wire.put(&ReadyForQuery::new(status))?;
-        at_rest(&mut self.portals, self.wire.flush()).await
+        at_rest(self.wire.flush(), || rest(&mut self.portals)).await
     }
 
     /// A text of statements.
@@ -427,20 +427,13 @@ impl Session {
     }
 }
 
-/// Does what may wait for the client. If it does, portals do not count among what runs, and do not outlive their deadlines.
-async fn at_rest<T>(portals: &mut HashMap<String, Portal>, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
-    tokio::select! {
-        biased;
-        done = &mut work => return done,
-        () = std::future::ready(()) => {}
-    }
+/// Portals do not count among what runs while the client is waited for, and do not outlive their deadlines.
+fn rest(portals: &mut HashMap<String, Portal>) {
     let now = Instant::now();
     for portal in portals.values_mut() {
         portal.leave();
         portal.expire(now);
     }
-    work.await
 }
 
 /// The statements of a text.

@@ -175,9 +175,8 @@ impl Running {
         let Self { answer, tables, stop, deadline, class, permit, slot, running, connection, .. } = self;
         let state = Arc::clone(state);
         let first = First { is_known: slot.is_some(), ..First::default() };
-        let held = Held { tables, stop, permit: Some(permit), slot, left: None };
+        let held = Some(Held { tables, stop, permit: Some(permit), slot, left: None });
         let read = (Vec::new(), Statistics::default());
-        let held = Some(held);
         RowsOfStatement {
             answer,
             held,
@@ -231,13 +230,7 @@ impl First {
         self.since.get_or_insert_with(Instant::now);
         self.bytes += bytes_of(&batch);
         self.batches.push_back(batch);
-        let is_counted = match &mut self.kept {
-            Some(kept) => kept.set(self.bytes),
-            none => {
-                *none = state.readers.keep(self.bytes, &state.memory);
-                none.is_some()
-            }
-        };
+        let is_counted = state.readers.count(&mut self.kept, self.bytes, &state.memory);
         is_counted && self.bytes <= limits::LIGHT_ANSWER_BYTES
     }
 }
