@@ -137,6 +137,30 @@ fn is_of_the_host(error: &Error) -> bool {
     }
 }
 
+/// Whether the call's time was over: the client's clock says so, or the server's.
+fn is_deadline(error: &Error) -> bool {
+    match error {
+        Error::Deadline => true,
+        // A server's framework that stops a call at its deadline answers without a reason.
+        Error::Server(error) => matches!(error.code, Code::DeadlineExceeded | Code::Cancelled),
+        _ => false,
+    }
+}
+
+/// A try that failed, and how long the next one was waited for.
+#[derive(Debug)]
+struct Failed {
+    error: Error,
+    waited: Duration,
+}
+
+impl Failed {
+    /// Whether it says more than the try behind it, which failed with `error` and had `given` time.
+    fn is_better(&self, error: &Error, given: Duration) -> bool {
+        given < self.waited && is_deadline(error)
+    }
+}
+
 impl Client {
     /// A call that is made once.
     pub(crate) fn once(&self) -> Call {
@@ -169,6 +193,7 @@ impl Client {
         // Other hosts than the first, each of which is asked without a wait.
         let mut unasked = hosts.all().len() - 1;
         let mut wanted = Duration::ZERO;
+        let mut before: Option<Failed> = None;
         for attempt in 1.. {
             let now = Instant::now();
             let host = hosts.current();
@@ -179,6 +204,12 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
+            // A try of the last moments says only that the deadline passed; the one before it says why.
+            if let Some(before) =
+                before.take().filter(|before| before.is_better(&error, end.saturating_duration_since(now)))
+            {
+                return Err(before.error);
+            }
             let is_slow = matches!(error, Error::Deadline) && Instant::now() < end;
             if is_slow || is_of_the_host(&error) {
                 hosts.leave(host);
@@ -199,6 +230,7 @@ impl Client {
                 return Err(error);
             }
             time::sleep(delay).await;
+            before = Some(Failed { error, waited: delay });
             (wanted, unasked) = (Duration::ZERO, hosts.all().len() - 1);
         }
         Err(Error::Deadline)

@@ -7,8 +7,9 @@ use crate::error::Error;
 /// How often and how long to try again what may succeed later ([`Error::is_retryable`]).
 ///
 /// Where the client has several addresses, each of them is asked once before the first wait; these are tries as well. No try
-/// begins, and nothing is waited for, that the call's deadline leaves no time for. A server that says when to come again
-/// (`RetryInfo`) is given that time.
+/// begins, and nothing is waited for, that the call's deadline leaves no time for. Where the last try is cut short by it,
+/// having had less time than was waited before it, the error is that of the try before, which says why the call failed. A
+/// server that says when to come again (`RetryInfo`) is given that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
