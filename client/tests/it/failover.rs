@@ -173,13 +173,13 @@ async fn an_interceptor_may_stop_a_call() {
 #[tokio::test]
 async fn retries_end_with_the_deadline() {
     let script = unavailable();
-    let retry = RetryPolicy::new().tries(1000).first_delay(MS(20)).max_delay(MS(20));
-    let options = ClientOptions::new().retry(retry).deadline(MS(200));
+    let retry = RetryPolicy::new().tries(1000).first_delay(MS(100)).max_delay(MS(100));
+    let options = ClientOptions::new().retry(retry).deadline(MS(1000));
     let client = connect(&[script.clone().serve().await], options).await;
     let started = Instant::now();
     let error = client.query("t").collect().await.unwrap_err();
     assert_eq!(error.reason(), ErrorReason::ShuttingDown);
-    assert!(started.elapsed() < MS(1000), "{:?}", started.elapsed());
+    assert!(started.elapsed() < MS(10_000), "{:?}", started.elapsed());
     assert!((2..=11).contains(&script.calls_of("query")), "{}", script.calls_of("query"));
 }
 
