@@ -126,6 +126,10 @@ pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 pub const HTTP_REQUESTS: usize = 64;
 /// Bytes that one of them counts as, beside what it answers or writes: its head, its statement, its parameters.
 pub const HTTP_REQUEST_BYTES: u64 = 512 << 10;
+/// Bytes of bodies there whose requests have no place yet, all together: for more of them the one makes room that has begun first.
+pub const HTTP_BODIES_BYTES: usize = 32 << 20;
+/// Bytes of them that each counts as, at least, and that rows begin with when they take a place.
+pub const HTTP_BODY_BYTES: usize = 256 << 10;
 /// Bytes of the text that stands for null in an answer as CSV.
 pub const HTTP_NULL_BYTES: usize = 64;
 /// Bytes of the parameters of a statement there.

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) body: Paced<Body>,
-    pub(super) _place: Place,
+    pub(super) _place: Arc<Place>,
     /// The request, which is entered while this is polled.
     pub(super) trace: Option<Arc<Trace>>,
 }

@@ -19,6 +19,7 @@ use super::{
     expired::Expired,
     options::{Options, content_type},
     read::{Decoder, Start, TYPES, columns, next, room},
+    routes::Place,
 };
 use crate::{
     access::{Action, Caller, Object},
@@ -88,19 +89,23 @@ async fn all(
     let (nulls, replace_by) = (options.list("null"), options.list("replace_by"));
     let stream = state.writes.open(call.connection().id())?;
     let mut held = state.memory.reserve(Consumer::Writes).of(call.caller().account());
-    let mut body = request.into_body();
-    let (mut start, mut draft) = (Start::default(), None);
+    let place = request.extensions().get::<Arc<Place>>().cloned().ok_or_else(RequestError::internal)?;
+    let (mut body, mut draft) = (request.into_body(), None);
     let creates = options.is_set("create")?;
     let known = match fresh::table(state, name).await {
         Err(error) if creates && error.reason() == "TABLE_NOT_FOUND" => None,
         known => Some(known.map_err(|error| state.meant(error, name, call.caller()))?),
     };
+    let first = place.first(&mut body, limits::HTTP_BODY_BYTES, deadline);
+    let (bytes, is_all) = stream.wait(first).await??;
+    let mut start = Start { bytes, is_all };
     if known.is_none() && state.catalog.find(name).is_err() {
         // Another load may have made it by then.
         let turn = state.made.turn(name, deadline).await?;
         if state.catalog.find(name).is_err() {
             call.may(Action::Create, Object::Table(name))?;
-            start = beginning(&mut body, media_type, &stream, &mut held, deadline).await?;
+            let more = beginning(start, &mut body, media_type, &stream, &mut held, deadline);
+            start = place.wait(more).await?;
             stream.take_place()?;
             let columns = read_columns(state, media_type, &mut start, &nulls, &mut held).await?;
             draft = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
@@ -123,6 +128,7 @@ async fn all(
             caller,
             table,
             replace_by,
+            place,
             stream,
             decoder,
             write: None,
@@ -156,13 +162,13 @@ async fn all(
 
 /// So much of a body as tells the columns of its rows.
 async fn beginning(
+    mut start: Start,
     body: &mut Body,
     media_type: &str,
     stream: &Stream,
     held: &mut Reservation,
     deadline: Instant,
 ) -> Result<Start> {
-    let mut start = Start::default();
     while !start.is_enough(media_type) {
         match stream.wait(next(body, deadline)).await?? {
             Some(bytes) => start.bytes.extend_from_slice(&bytes),
@@ -172,6 +178,18 @@ async fn beginning(
         held.set(2 * start.bytes.len() as u64)?;
     }
     Ok(start)
+}
+
+/// So much of a body as rows are made of at once, and whether it has ended.
+async fn next_piece(body: &mut Body, stream: &Stream, deadline: Instant) -> Result<(Vec<u8>, bool)> {
+    let mut piece = Vec::new();
+    while piece.len() < limits::HTTP_PIECE_BYTES {
+        match stream.wait(next(body, deadline)).await?? {
+            Some(bytes) => piece.extend_from_slice(&bytes),
+            None => return Ok((piece, true)),
+        }
+    }
+    Ok((piece, false))
 }
 
 async fn read_columns(
@@ -207,6 +225,7 @@ struct Loading<'a> {
     table: Arc<Table>,
     /// Rows with the same values in these columns go.
     replace_by: Vec<String>,
+    place: Arc<Place>,
     stream: Arc<Stream>,
     decoder: Decoder,
     /// Once the columns are known.
@@ -229,13 +248,8 @@ impl Loading<'_> {
             self.piece(start.bytes, ended).await?;
         }
         while !ended {
-            let mut piece = Vec::new();
-            while piece.len() < limits::HTTP_PIECE_BYTES && !ended {
-                match self.stream.wait(next(&mut body, self.deadline)).await?? {
-                    Some(bytes) => piece.extend_from_slice(&bytes),
-                    None => ended = true,
-                }
-            }
+            let piece;
+            (piece, ended) = self.place.wait(next_piece(&mut body, &self.stream, self.deadline)).await?;
             self.stream.take_place()?;
             self.piece(piece, ended).await?;
         }

@@ -14,6 +14,7 @@ mod formats;
 mod load;
 mod options;
 pub(crate) mod read;
+mod room;
 mod routes;
 mod sender;
 #[cfg(feature = "sql")]
@@ -27,6 +28,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use axum::Router;
@@ -36,7 +38,6 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    sync::Semaphore,
     task::{AbortHandle, JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -49,6 +50,7 @@ use crate::{
     state::State,
     tls::{self, Door},
 };
+use room::Room;
 use routes::Visit;
 use stalled::Stalled;
 
@@ -93,7 +95,8 @@ async fn accept(listener: Box<dyn Listener>, state: Arc<State>, routes: Router) 
     // They end with the listener.
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
-    let places = Arc::new(Semaphore::new(limits::HTTP_REQUESTS));
+    let requests = Room::new(limits::HTTP_REQUESTS, limits::IDLE_WRITE);
+    let bodies = Room::new(limits::HTTP_BODIES_BYTES, Duration::ZERO);
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
@@ -108,7 +111,8 @@ async fn accept(listener: Box<dyn Listener>, state: Arc<State>, routes: Router) 
                     caller,
                     connection: Connection::new(),
                     counts: Arc::clone(&counts),
-                    places: Arc::clone(&places),
+                    requests: Arc::clone(&requests),
+                    bodies: Arc::clone(&bodies),
                     state: Arc::clone(&state),
                 };
                 let served = connection(stream, visit, routes.clone());
@@ -174,7 +178,7 @@ async fn connection(stream: Box<dyn Stream>, visit: Visit, routes: Router) {
 mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
-    use std::{net::SocketAddr, time::Duration};
+    use std::net::SocketAddr;
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

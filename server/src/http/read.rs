@@ -1,4 +1,4 @@
-//! Bodies on their way in: as a whole where they are small, else as rows in one of the formats.
+//! Bodies on their way in, and rows of them in one of the formats.
 //!
 //! Values of CSV and JSON are read as the texts that they are, and those as values of their columns, so that none is
 //! rounded or cut.
@@ -63,20 +63,7 @@ pub(super) async fn next(body: &mut Body, deadline: Instant) -> Result<Option<By
     }
 }
 
-/// All bytes of a small body.
-#[cfg(feature = "sql")]
-pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    while let Some(more) = next(&mut body, deadline).await? {
-        if bytes.len() + more.len() > most {
-            return Err(too_large("the body", most));
-        }
-        bytes.extend_from_slice(&more);
-    }
-    Ok(bytes)
-}
-
-fn too_large(what: &str, most: usize) -> RequestError {
+pub(super) fn too_large(what: &str, most: usize) -> RequestError {
     let message = format!("{what} has more than {most} bytes");
     RequestError::new(ErrorReason::MessageTooLarge, message).with("limit_bytes", most as u64)
 }

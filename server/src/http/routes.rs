@@ -2,11 +2,12 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::Ordering},
 };
 
 use axum::{
     Router,
+    body::Body,
     extract::{Request, State as Shared},
     http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
@@ -14,17 +15,17 @@ use axum::{
     routing::{MethodRouter, any, get, post},
 };
 use basalt_proto::v1::ErrorReason;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     Counts,
     answer::Held,
     console,
     error::{refuse, told},
-    fetch, load, sender,
+    fetch, load,
+    read::next,
+    room::{Room, Share},
+    sender,
 };
 use crate::{
     access::{Action, Caller, Object, ROUTES, Route},
@@ -138,7 +139,9 @@ pub(super) struct Visit {
     pub(super) connection: Arc<Connection>,
     pub(super) counts: Arc<Counts>,
     /// For requests of `/v1`.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) requests: Arc<Room>,
+    /// Bytes, for those whose body is not there yet.
+    pub(super) bodies: Arc<Room>,
     pub(super) state: Arc<State>,
 }
 
@@ -204,7 +207,11 @@ async fn admitted(
         };
     }
     let Some(trace) = trace::current() else { return refuse(&RequestError::internal()) };
-    let places = allowed.and_then(|()| Ok((Place::take(&visit)?, visit.caller.turn(method.object)?)));
+    let has_body = *request.method() == Method::POST;
+    let places = allowed.and_then(|()| {
+        let turn = visit.caller.turn(method.object)?;
+        Ok((Place::new(&visit, has_body)?, turn))
+    });
     let (place, turn) = match places {
         Ok(places) => places,
         Err(error) => {
@@ -217,8 +224,9 @@ async fn admitted(
     };
     let pace = visit.caller.pace();
     if pace.is_some() {
-        request = request.map(|body| axum::body::Body::new(Paced::new(body, pace.clone())));
+        request = request.map(|body| Body::new(Paced::new(body, pace.clone())));
     }
+    request.extensions_mut().insert(Arc::clone(&place));
     request.extensions_mut().insert(Arrival {
         caller: visit.caller,
         method,
@@ -234,7 +242,7 @@ async fn admitted(
     // The place is had until the answer has left.
     harmless(response.map(|body| {
         let body = Paced::new(body, pace);
-        axum::body::Body::new(Held { body, _place: place, trace: trace::current() })
+        Body::new(Held { body, _place: place, trace: trace::current() })
     }))
 }
 
@@ -245,35 +253,94 @@ fn harmless(mut response: Response) -> Response {
     response
 }
 
-/// The place of a request of `/v1`, and the memory that it counts as.
+/// A request of `/v1`, and its place. One that has a body takes it once it is there, or much of it ([`first`](Self::first)).
 #[derive(Debug)]
 pub(super) struct Place {
     counts: Arc<Counts>,
-    _permit: OwnedSemaphorePermit,
+    state: Arc<State>,
+    requests: Arc<Room>,
+    /// Until its body is there.
+    begun: Mutex<Option<Share>>,
+    taken: OnceLock<Taken>,
+}
+
+/// A place, and the memory that it counts as.
+#[derive(Debug)]
+struct Taken {
+    share: Share,
     _memory: Reservation,
 }
 
 impl Place {
-    fn take(visit: &Visit) -> Result<Self> {
-        let state = &visit.state;
+    fn new(visit: &Visit, has_body: bool) -> Result<Arc<Self>> {
+        let state = Arc::clone(&visit.state);
         if state.is_stopping() {
             return Err(RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down"));
         }
         if state.is_loading() {
             return Err(state.tables.loading());
         }
-        let permit = Arc::clone(&visit.places).try_acquire_owned().map_err(|_| {
-            let most = limits::HTTP_REQUESTS;
-            RequestError::new(
-                ErrorReason::Overloaded,
-                format!("{most} requests run over HTTP; try again later"),
-            )
-        })?;
-        let mut memory = state.memory.reserve(Consumer::Requests);
-        memory.set(limits::HTTP_REQUEST_BYTES).map_err(RequestError::retryable)?;
-        let counts = Arc::clone(&visit.counts);
+        let begun = match has_body {
+            true => Some(visit.bodies.enter(limits::HTTP_BODY_BYTES).ok_or_else(|| {
+                overloaded("as many requests as there may be have begun over HTTP; try again later")
+            })?),
+            false => None,
+        };
+        let (counts, requests) = (Arc::clone(&visit.counts), Arc::clone(&visit.requests));
         counts.api.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { counts, _permit: permit, _memory: memory })
+        let place = Self { counts, state, requests, begun: Mutex::new(begun), taken: OnceLock::new() };
+        if !has_body {
+            place.take()?;
+        }
+        Ok(Arc::new(place))
+    }
+
+    fn take(&self) -> Result<()> {
+        let share = self.requests.enter(1).ok_or_else(|| {
+            overloaded(format!("{} requests run over HTTP; try again later", limits::HTTP_REQUESTS))
+        })?;
+        let mut memory = self.state.memory.reserve(Consumer::Requests);
+        memory.set(limits::HTTP_REQUEST_BYTES).map_err(RequestError::retryable)?;
+        self.taken.get_or_init(|| Taken { share, _memory: memory });
+        Ok(())
+    }
+
+    /// So many bytes of the body or more, or all, and whether it has ended; with them the request has its place. Meanwhile it is
+    /// the one that has begun first that makes room for others.
+    pub(super) async fn first(
+        &self,
+        body: &mut Body,
+        enough: usize,
+        deadline: Instant,
+    ) -> Result<(Vec<u8>, bool)> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begun = begun.ok_or_else(RequestError::internal)?;
+        let mut memory = self.state.memory.reserve(Consumer::Requests);
+        let read = async {
+            let mut bytes = Vec::new();
+            while bytes.len() < enough {
+                let Some(more) = next(body, deadline).await? else { return Ok((bytes, true)) };
+                let size = bytes.len() + more.len();
+                if !begun.grow(size) {
+                    return Err(too_slow());
+                }
+                // What is no larger than a head may be is as little counted.
+                if size > limits::METRICS_REQUEST_BYTES {
+                    memory.set(size as u64).map_err(RequestError::retryable)?;
+                }
+                bytes.extend_from_slice(&more);
+            }
+            Ok::<_, RequestError>((bytes, false))
+        };
+        let read = begun.wait(read).await.ok_or_else(too_slow)??;
+        self.take()?;
+        Ok(read)
+    }
+
+    /// Waits for more of the body. A place that others need is theirs when that takes long.
+    pub(super) async fn wait<T>(&self, client: impl Future<Output = Result<T>>) -> Result<T> {
+        let taken = self.taken.get().ok_or_else(RequestError::internal)?;
+        taken.share.wait(client).await.ok_or_else(too_slow)?
     }
 }
 
@@ -281,4 +348,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.counts.api.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn overloaded(message: impl Into<String>) -> RequestError {
+    RequestError::new(ErrorReason::Overloaded, message)
+}
+
+fn too_slow() -> RequestError {
+    overloaded("the body came so slowly that others needed the place of its request; try again later")
 }

@@ -19,7 +19,8 @@ use super::{
     error::{refuse, told},
     formats::{Encoder, Format},
     options::{Options, content_type, wrong},
-    read::whole,
+    read::too_large,
+    routes::Place,
 };
 use crate::{
     call::{Arrival, Call},
@@ -92,7 +93,12 @@ async fn begin(state: &Arc<State>, call: &mut Call, request: Request, format: Fo
         );
     }
     let parameters = options.get("parameters").map(parameters).transpose()?.unwrap_or_default();
-    let text = whole(request.into_body(), basalt_sql::limits::STATEMENT_BYTES, deadline).await?;
+    let place = request.extensions().get::<Arc<Place>>().cloned().ok_or_else(RequestError::internal)?;
+    let most = basalt_sql::limits::STATEMENT_BYTES;
+    let (text, _) = place.first(&mut request.into_body(), most + 1, deadline).await?;
+    if text.len() > most {
+        return Err(too_large("the body", most));
+    }
     let sql = String::from_utf8(text).map_err(|_| wrong("the statement is not UTF-8"))?;
     let (connection, running) = (call.connection(), call.take_running());
     let (caller, method, connection) = (call.caller(), call.label(), &connection);

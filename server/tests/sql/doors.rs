@@ -249,6 +249,50 @@ async fn post(http: SocketAddr, path: &str, body: &[u8]) -> (u16, String) {
     (code, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
+/// A statement takes a place once it is whole: those that are half sent have none, and of many the one goes that has begun first.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_statements_keep_nobody_out() {
+    let (_, http) = start(1).await;
+    let sql = "SELECT count(*) AS n FROM t";
+    let (begun, rest) = sql.split_at(10);
+    let head = format!(
+        "POST /v1/sql HTTP/1.1\r\nhost: here\r\ncontent-type: application/sql\r\ncontent-length: {}\r\n\r\n{begun}",
+        sql.len()
+    );
+    let answered = async || {
+        let answer = tokio::time::timeout(Duration::from_secs(10), post(http, "/v1/sql", sql.as_bytes()));
+        let (code, body) = answer.await.expect("no answer in time");
+        assert!(code == 200 && body.contains("{\"n\":1}\n"), "{code} {body}");
+    };
+    let mut half = Vec::new();
+    for n in 0..basalt_server::limits::HTTP_BODIES_BYTES / basalt_server::limits::HTTP_BODY_BYTES + 20 {
+        let mut stream = TcpStream::connect(http).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        half.push(stream);
+        if n == basalt_server::limits::HTTP_REQUESTS + 10 {
+            answered().await;
+        }
+    }
+    answered().await;
+    // The last that has begun has nothing to fear of the others.
+    let mut last = half.pop().unwrap();
+    last.write_all(rest.as_bytes()).await.unwrap();
+    let mut answer = [0; 15];
+    tokio::time::timeout(Duration::from_secs(10), last.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    let mut told = String::new();
+    while !told.contains("OVERLOADED") {
+        // One that was among the first, and made room.
+        let mut first = half.remove(0);
+        let mut bytes = [0; 4096];
+        if let Ok(Ok(n)) = tokio::time::timeout(Duration::from_millis(200), first.read(&mut bytes)).await {
+            told = String::from_utf8_lossy(&bytes[..n]).into_owned();
+        }
+        assert!(!half.is_empty(), "nobody has made room");
+    }
+    assert!(told.starts_with("HTTP/1.1 429 ") && told.contains("slowly"), "{told}");
+}
+
 /// A client that leaves its answer unread keeps neither a place nor a permit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unread_answer_is_given_up() {
