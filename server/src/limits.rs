@@ -192,16 +192,17 @@ pub const POSTGRES_SPARE_CONNECTIONS: usize = 64;
 pub const POSTGRES_STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of its first message.
 pub const POSTGRES_STARTUP_BYTES: usize = 10_000;
-/// Bytes of a message that has neither a statement's text nor parameters; a larger one is counted before it is read. What
+/// Bytes of a message that has neither a statement's text nor parameters; a larger one is counted as it comes. What
 /// is read at once, and the room that is made for it, is no more.
 pub const POSTGRES_SMALL_MESSAGE_BYTES: usize = 16 << 10;
-/// Bytes of a message that brings rows of COPY, and of one of its rows in binary form; they are counted before they are read.
+/// Bytes of a message that brings rows of COPY, and of one of its rows in binary form; they are counted as they come.
 pub const POSTGRES_COPY_BYTES: usize = 64 << 20;
 /// Bytes of it that are given on at once, and how many such pieces may wait to be read.
 pub const COPY_PIECE_BYTES: usize = 64 << 10;
 /// See [`COPY_PIECE_BYTES`].
 pub const COPY_PIECES: usize = 1;
-/// Bytes of rows that are made before they are sent: what one row takes more is sent with it.
+/// Bytes of rows that are made before they are sent: what one row takes more is sent with it,
+/// and counted where it is more than [`ANSWER_MESSAGE_BYTES`].
 pub const POSTGRES_OUTPUT_BYTES: usize = 64 << 10;
 /// Bytes of the name of a statement or a portal, and of a setting.
 pub const POSTGRES_NAME_BYTES: usize = 256;

@@ -269,7 +269,9 @@ impl Session {
             Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
         // It writes nothing.
         let committing = Committing::default();
-        let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
+        let closing = &shared.closing;
+        // What stands behind it may write.
+        let ends = Ends { cancelled: &cancelled, closing, committing: &committing, reads: false };
         let described = guarded(wire, ends, statement.describe(state, transaction, types)).await;
         described.map_err(|end| placed(end, part))
     }

@@ -2,7 +2,7 @@
 //! authoriser and the same limits as the other doors.
 //!
 //! * `wire` reads and writes messages, `session` holds a connection from its start to its end, `extended` has its
-//!   prepared statements, `portal` runs a statement and sends its rows, of which `ahead` has some at hand; `types`, `numeric`, `interval`, `arrays` and `rows` turn values into both of the
+//!   prepared statements, `portal` runs a statement and `sent` sends its rows, of which `ahead` has some at hand; `types`, `numeric`, `interval`, `arrays` and `rows` turn values into both of the
 //!   protocol's formats, `told` has columns keep the types that a client knows, `copy` is for rows that come and go by COPY, `command`, `transaction` and `settings` are for what
 //!   concerns a connection alone, `cancel` for what another one
 //!   may stop, and `error` gives each error its SQLSTATE.
@@ -26,6 +26,7 @@ mod numeric;
 mod password;
 mod portal;
 mod rows;
+mod sent;
 mod session;
 mod settings;
 mod tag;

@@ -20,12 +20,13 @@ use super::{
     rows::{self, Column},
     session::{Session, is_word},
     tag::Tag,
-    told::{as_told, columns},
+    told::columns,
     wire::{End, Wire},
 };
 use crate::{
     access::{Action, Object, quota::Turn},
     limits, logged,
+    memory::{Consumer, Reservation},
     panics::caught_async,
     queries::Committing,
     sql::{Copying, RowsOfStatement, Statement},
@@ -74,8 +75,8 @@ pub(super) struct Under {
     pub(super) rows: RowsOfStatement,
     pub(super) columns: Vec<Column>,
     pub(super) cancelled: CancellationToken,
-    committing: Committing,
-    deadline: Instant,
+    pub(super) committing: Committing,
+    pub(super) deadline: Instant,
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
     pub(super) batch: Option<(RecordBatch, usize)>,
@@ -86,6 +87,8 @@ pub(super) struct Under {
     pub(super) sent: u64,
     /// It counts among those that its sender has under way.
     pub(super) turn: Option<Turn>,
+    /// For rows on their way to the client.
+    pub(super) counted: Reservation,
 }
 
 impl Portal {
@@ -235,13 +238,14 @@ impl Under {
         closing: &'a CancellationToken,
     ) -> (Ends<'a>, impl Future<Output = std::result::Result<Option<RecordBatch>, RequestError>> + 'a) {
         let Self { rows, ahead, cancelled, committing, .. } = self;
+        let reads = rows.command().gives_rows();
         let next = async move {
             match ahead.pop() {
                 Some(batch) => Ok(Some(batch)),
                 None => rows.next().await,
             }
         };
-        (Ends { cancelled, closing, committing }, next)
+        (Ends { cancelled, closing, committing, reads }, next)
     }
 }
 
@@ -264,6 +268,8 @@ pub(super) struct Ends<'a> {
     pub(super) closing: &'a CancellationToken,
     /// Whether it commits, which is waited for all the same.
     pub(super) committing: &'a Committing,
+    /// Nothing comes of it but an answer: it ends with its client also where that has sent more before it went.
+    pub(super) reads: bool,
 }
 
 impl Ends<'_> {
@@ -288,25 +294,20 @@ pub(super) async fn guarded<T>(
     work: impl Future<Output = std::result::Result<T, RequestError>>,
 ) -> std::result::Result<T, End> {
     let mut work = pin!(caught_async(work));
+    let gone = async {
+        match ends.reads {
+            true => wire.closed().await,
+            false => wire.gone().await,
+        }
+    };
     let over = tokio::select! {
         biased;
         () = ends.cancelled.cancelled() => Error::cancelled(),
         done = &mut work => return Ok(done.map_err(Error::from)?),
         () = ends.closing.cancelled() => Error::stopping().fatal(),
-        () = wire.gone() => return Err(End::Gone),
+        () = gone => return Err(End::Gone),
     };
     ends.outcome(work, over).await
-}
-
-/// Sends the rows that were put, once there are many. While the client takes none, others may have the place of the statement.
-pub(super) async fn flush_if_full(
-    wire: &mut Wire,
-    rows: &mut RowsOfStatement,
-) -> std::result::Result<(), End> {
-    if !wire.is_full() {
-        return Ok(());
-    }
-    at_rest(wire.flush(), || rows.leave()).await
 }
 
 /// Does what may wait for the client; where it does, `rests` has others go on meanwhile.
@@ -354,7 +355,8 @@ impl Session {
             statement.begin_copying(state, transaction, copying, committing.clone()).await
         };
         let begun = ahead::read_beside(portals, state, begun);
-        let ends = Ends { cancelled: &cancelled, closing: &shared.closing, committing: &committing };
+        let (closing, reads) = (&shared.closing, reads(&part));
+        let ends = Ends { cancelled: &cancelled, closing, committing: &committing, reads };
         let running = match sent {
             Some(rows) => rows.guarded(wire, ends, begun).await,
             None => guarded(wire, ends, begun).await,
@@ -374,6 +376,7 @@ impl Session {
             passes: false,
             sent: 0,
             turn,
+            counted: state.memory.reserve(Consumer::Answers),
         }));
         Ok(())
     }
@@ -487,42 +490,6 @@ impl Session {
                 let end = part.map_or(End::Gone, |part| placed(end, &part));
                 portal.run = Run::Over(Vec::new());
                 Err(end)
-            }
-        }
-    }
-
-    /// Sends rows; whether there are no more.
-    async fn rows(&mut self, under: &mut Under, most: Option<u64>) -> std::result::Result<(u64, bool), End> {
-        let Self { shared, wire, .. } = self;
-        let mut sent = 0;
-        loop {
-            let left = most.map_or(u64::MAX, |most| most - sent);
-            if let Some((batch, from)) = under.batch.take_if(|_| left > 0) {
-                // A piece takes less time than the way to another thread.
-                let most = usize::try_from(left).unwrap_or(usize::MAX);
-                let next = match under.passes {
-                    true => batch.num_rows().min(from.saturating_add(most)),
-                    false => rows::write(b'D', &batch, &under.columns, from, most, wire.output())?,
-                };
-                sent += (next - from) as u64;
-                under.sent += (next - from) as u64;
-                under.batch = (next < batch.num_rows()).then_some((batch, next));
-                flush_if_full(wire, &mut under.rows).await?;
-                if under.cancelled.is_cancelled() {
-                    return Err(Error::cancelled().into());
-                }
-                continue;
-            }
-            if left == 0 {
-                return Ok((sent, false));
-            }
-            let (ends, next) = under.next(&shared.closing);
-            match guarded(wire, ends, next).await? {
-                Some(batch) => {
-                    let batch = as_told(batch, &under.columns)?;
-                    under.batch = (batch.num_rows() > 0).then_some((batch, 0));
-                }
-                None => return Ok((sent, true)),
             }
         }
     }

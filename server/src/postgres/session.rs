@@ -237,7 +237,7 @@ impl Session {
 
     async fn step(&mut self) -> std::result::Result<(), End> {
         self.wait().await?;
-        let (tag, message) = at_rest(self.wire.message(), || rest(&mut self.portals)).await?;
+        let (tag, message) = at_rest(self.wire.message(false), || rest(&mut self.portals)).await?;
         if self.caller.check_key().is_err() {
             return Err(Error::new("57P01", "the key of this user is no longer what it was").fatal().into());
         }

@@ -6,7 +6,7 @@
 
 use std::{io, str, sync::Arc};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use pgwire::messages::Message;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -145,15 +145,16 @@ impl Wire {
         self.fill(1).await
     }
 
-    /// The next message, or what is wrong in it, with its type. One that has begun arrives within a time.
-    pub(super) async fn message(&mut self) -> std::result::Result<(u8, Result<Frontend>), End> {
+    /// The next message, or what is wrong in it, with its type. One that has begun arrives within a time. Where the rows of no
+    /// COPY are awaited many of them are passed over: the message is there, without them. That is not to be dropped midway.
+    pub(super) async fn message(&mut self, copies: bool) -> std::result::Result<(u8, Result<Frontend>), End> {
         let come = std::mem::take(&mut self.come);
         if let Some(pace) = &self.pace {
             pace.wait(come).await;
         }
         self.begins().await?;
         let until = Instant::now() + limits::MESSAGE_TIMEOUT;
-        timeout_at(until, self.rest()).await.unwrap_or_else(|_| {
+        timeout_at(until, self.rest(copies)).await.unwrap_or_else(|_| {
             Err(Error::protocol("a message that had begun did not arrive in time").fatal().into())
         })
     }
@@ -176,7 +177,7 @@ impl Wire {
         Ok(self.input.split_to(length - 4).freeze())
     }
 
-    async fn rest(&mut self) -> std::result::Result<(u8, Result<Frontend>), End> {
+    async fn rest(&mut self, copies: bool) -> std::result::Result<(u8, Result<Frontend>), End> {
         self.fill(5).await?;
         let tag = self.input.first().copied().unwrap_or_default();
         let length = self.length(1)?;
@@ -196,18 +197,52 @@ impl Wire {
             let message = format!("a message of {length} bytes; the limit is {most}");
             return Err(Error::limit(message).fatal().into());
         }
-        if length > limits::POSTGRES_SMALL_MESSAGE_BYTES {
-            let counted = length as u64 * limits::MESSAGE_COPIES;
-            self.message.set(counted).map_err(|error| Error::from(error).fatal())?;
+        let is_large = length > limits::POSTGRES_SMALL_MESSAGE_BYTES;
+        if is_large && tag == b'd' && !copies {
+            self.pass_over(1 + length).await?;
+            return Ok((tag, Ok(Frontend::CopyData(Bytes::new()))));
         }
-        self.fill(1 + length).await?;
+        self.arrives(1 + length).await?;
         self.input.advance(5);
         let body = self.input.split_to(length - 4).freeze();
         let message = decode(tag, body);
-        if self.input.is_empty() && self.input.capacity() > limits::POSTGRES_SMALL_MESSAGE_BYTES {
-            self.input = BytesMut::new();
+        let is_roomy = self.input.is_empty() && self.input.capacity() > limits::POSTGRES_SMALL_MESSAGE_BYTES;
+        if is_large || is_roomy {
+            // The little that stands behind it does not keep all of its memory.
+            self.input = BytesMut::from(&self.input[..]);
         }
         Ok((tag, message))
+    }
+
+    /// Reads a message of so many bytes. A large one is counted as it comes, whatever was announced.
+    async fn arrives(&mut self, bytes: usize) -> std::result::Result<(), End> {
+        let little = limits::POSTGRES_SMALL_MESSAGE_BYTES;
+        loop {
+            let next = bytes.min(self.input.len() + little);
+            if next > little {
+                let counted = next as u64 * limits::MESSAGE_COPIES;
+                self.message.set(counted).map_err(|error| Error::from(error).fatal())?;
+            }
+            self.fill(next).await?;
+            if next == bytes {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads past so many bytes, and keeps none of them.
+    async fn pass_over(&mut self, bytes: usize) -> std::result::Result<(), End> {
+        // Of a COPY that ended meanwhile there may be much.
+        let there = bytes.min(self.input.len());
+        self.input = BytesMut::from(&self.input[there..]);
+        let mut left = bytes - there;
+        while left > 0 {
+            let piece = left.min(limits::POSTGRES_SMALL_MESSAGE_BYTES);
+            self.fill(piece).await?;
+            self.input.advance(piece);
+            left -= piece;
+        }
+        Ok(())
     }
 
     /// What was read is done with.
@@ -224,18 +259,24 @@ impl Wire {
         length.ok_or_else(|| Error::protocol("invalid message length").fatal())
     }
 
-    /// Reads until so many bytes are there. Room is made for what has come and a little more, a Sync of five bytes at least, not
-    /// for what is announced.
+    /// Reads until so many bytes are there.
     async fn fill(&mut self, bytes: usize) -> std::result::Result<(), End> {
         while self.input.len() < bytes {
-            let missing = bytes - self.input.len();
-            self.input.reserve((missing + 5).clamp(512, limits::POSTGRES_SMALL_MESSAGE_BYTES));
-            match self.stream.read_buf(&mut self.input).await? {
-                0 => return Err(End::Gone),
-                read => self.come += read as u64,
+            if self.read(bytes - self.input.len()).await? == 0 {
+                return Err(End::Gone);
             }
         }
         Ok(())
+    }
+
+    /// Reads some bytes; 0: there are no more. Room is made for those that are missing, but for a little at once, and for a Sync
+    /// of five bytes behind them.
+    async fn read(&mut self, missing: usize) -> io::Result<usize> {
+        let most = limits::POSTGRES_SMALL_MESSAGE_BYTES;
+        self.input.reserve(missing.clamp(512, most) + 5);
+        let read = self.stream.read_buf(&mut (&mut self.input).limit(most + 5)).await?;
+        self.come += read as u64;
+        Ok(read)
     }
 
     /// Ends when the client has closed the connection. One that has sent more is there.
@@ -243,6 +284,16 @@ impl Wire {
         if self.input.is_empty() {
             let mut bytes = [0; 1];
             if matches!(self.stream.peek(&mut bytes).await, Ok(0) | Err(_)) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The same, also where it has sent a little more before.
+    pub(super) async fn closed(&mut self) {
+        while self.input.len() < limits::POSTGRES_SMALL_MESSAGE_BYTES {
+            if matches!(self.read(1).await, Ok(0) | Err(_)) {
                 return;
             }
         }
@@ -260,6 +311,11 @@ impl Wire {
     /// Sends what was put, once there is much of it.
     pub(super) async fn flush_if_full(&mut self) -> std::result::Result<(), End> {
         if self.is_full() { self.flush().await } else { Ok(()) }
+    }
+
+    /// Bytes that were put.
+    pub(super) fn put_bytes(&self) -> usize {
+        self.output.len()
     }
 
     /// Whether much was put.

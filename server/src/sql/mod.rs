@@ -60,7 +60,7 @@ use crate::{
 
 use asker::Asker;
 pub(crate) use copying::{Copying, Sender};
-pub(crate) use statements::{RowsOfStatement, Running, Statement};
+pub(crate) use statements::{RowsOfStatement, Running, Statement, bytes_of};
 pub(crate) use stream::RowStream;
 use transaction::Meaning;
 pub(crate) use transaction::Transaction;

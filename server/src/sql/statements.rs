@@ -451,7 +451,7 @@ impl RowsOfStatement {
 }
 
 /// About what rows take. What has parts is taken for all that they are parts of.
-fn bytes_of(batch: &RecordBatch) -> u64 {
+pub(crate) fn bytes_of(batch: &RecordBatch) -> u64 {
     let nested = batch.columns().iter().filter(|column| column.data_type().is_nested());
     (message_bytes(batch) + nested.map(|column| column.get_array_memory_size()).sum::<usize>()) as u64
 }

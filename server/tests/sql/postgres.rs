@@ -3,6 +3,7 @@
 mod batches;
 pub(crate) mod client;
 mod ended;
+mod large;
 mod left;
 mod lists;
 mod parameters;

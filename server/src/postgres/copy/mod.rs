@@ -14,7 +14,7 @@ use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 
 use super::{
     error::{Error, Result},
-    portal::{Ends, Under, flush_if_full, guarded},
+    portal::{Ends, Under, guarded},
     rows,
     session::Session,
     wire::{End, Frontend, Wire},
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     memory::{Consumer, Reservation},
     panics::caught_async,
-    sql::{Copying, Sender},
+    sql::{Copying, Sender, bytes_of},
     status::RequestError,
 };
 use binary::Binary;
@@ -99,7 +99,7 @@ impl Rows {
             }
             let next = async {
                 if !is_over {
-                    return wire.message().await;
+                    return wire.message(true).await;
                 }
                 wire.gone().await;
                 Err(End::Gone)
@@ -156,12 +156,15 @@ impl Session {
         loop {
             let (ends, next) = under.next(&shared.closing);
             let Some(batch) = guarded(wire, ends, next).await? else { break };
+            let (in_hand, put) = (bytes_of(&batch), wire.put_bytes());
+            under.count_put(wire, in_hand, put, &shared.closing).await?;
             let mut from = 0;
             while from < batch.num_rows() {
+                let before = wire.put_bytes();
                 let next = out::rows(form, &batch, &under.columns, (from, under.sent), wire.output())?;
                 under.sent += (next - from) as u64;
                 from = next;
-                flush_if_full(wire, &mut under.rows).await?;
+                under.send_if_full(wire, in_hand, before, &shared.closing).await?;
                 if under.cancelled.is_cancelled() {
                     return Err(Error::cancelled().into());
                 }
