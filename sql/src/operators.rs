@@ -18,7 +18,7 @@ use crate::{
     arithmetic::{Arithmetic, ArithmeticOpName, is_number},
     bits, checked, coerce, decimals,
     error::Error,
-    functions, lists, nested, parameters, untyped,
+    functions, lists, nested, parameters, system, untyped,
 };
 
 /// See the module.
@@ -168,6 +168,9 @@ impl ExprPlanner for Planner {
         if !of.is_string() && lists::item(&of).is_none() {
             return Ok(PlannerResult::Original(expr));
         }
+        if of.is_string() {
+            check_texts(&expr)?;
+        }
         let RawFieldAccessExpr { field_access, expr } = expr;
         match field_access {
             GetFieldAccess::ListIndex { key } => Ok(PlannerResult::Planned(lists::element(expr, *key))),
@@ -180,6 +183,27 @@ impl ExprPlanner for Planner {
             field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
         }
     }
+}
+
+/// Fails for a part of a column of texts, which is where tables have lists and structs, as JSON: it would be a character of that.
+fn check_texts(part: &RawFieldAccessExpr) -> Result<()> {
+    let (Expr::Column(column) | Expr::OuterReferenceColumn(_, column)) = &part.expr else { return Ok(()) };
+    if system::is_list(&column.name) {
+        return Ok(());
+    }
+    let name = system::quoted_name(&column.name);
+    let message = match part.field_access {
+        GetFieldAccess::NamedStructField { .. } => format!(
+            "{:?} is a column of texts, which have no fields: {name} ->> 'key' is one of a struct that is stored there, as JSON",
+            column.name
+        ),
+        GetFieldAccess::ListIndex { .. } | GetFieldAccess::ListRange { .. } => format!(
+            "{:?} is a column of texts, whose parts are characters: CAST({name} AS VARCHAR[])[1] is a value of a list that is \
+             stored there, as JSON, and substr({name}, 1, 1) a character",
+            column.name
+        ),
+    };
+    Err(Error::new(ErrorKind::TypeMismatch, message).into())
 }
 
 /// What is done with the bits of whole numbers. The planner's own have 64 bits; it moves them without asking what is lost.

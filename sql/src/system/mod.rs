@@ -38,6 +38,7 @@ pub(crate) use rewrite::{of_schema, rewrite};
 pub use server::{ServerRow, ServerTable};
 pub use tables::Value;
 use tables::Virtual;
+pub(crate) use tables::is_list;
 pub use types::{OID_VALUE, PostgresType, postgres_type};
 pub(crate) use types::{named as type_named, postgres_name};
 

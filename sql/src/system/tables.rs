@@ -380,6 +380,30 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
     ),
 ];
 
+/// Columns of PostgreSQL's tables that are lists there. They are texts here, of which there are none.
+const LISTS: [&str; 15] = [
+    "attoptions",
+    "confkey",
+    "conkey",
+    "indclass",
+    "indcollation",
+    "indkey",
+    "indoption",
+    "partattrs",
+    "proallargtypes",
+    "proargmodes",
+    "proargnames",
+    "proargtypes",
+    "reloptions",
+    "stxkeys",
+    "tgattr",
+];
+
+/// Whether a column is called as one of those, whose parts clients ask for.
+pub(crate) fn is_list(column: &str) -> bool {
+    LISTS.contains(&column)
+}
+
 /// The numbers of the tables of `information_schema`, which nobody sees without its name.
 pub(super) const INFORMATION: std::ops::Range<i64> = 13_000..FIRST_USER;
 
