@@ -147,6 +147,9 @@ pub(crate) fn stands_for(data_type: &DataType) -> Option<TextOf> {
         }
         DataType::Time32(_) | DataType::Time64(_) => Some(TextOf::Time),
         DataType::Interval(_) | DataType::Duration(_) => Some(TextOf::Interval),
+        DataType::List(item) if matches!(item.data_type(), DataType::Interval(_) | DataType::Duration(_)) => {
+            Some(TextOf::Intervals)
+        }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
             if !item.data_type().is_null() =>
         {

@@ -65,6 +65,8 @@ pub enum TextOf {
     Time,
     /// An interval.
     Interval,
+    /// A list of intervals, as PostgreSQL writes arrays.
+    Intervals,
     /// A list, as PostgreSQL writes arrays, of values that are taken in this type.
     List(DataType),
 }

@@ -84,14 +84,26 @@ fn value(text: &str, of: &DataType) -> Result<Option<Expr>> {
                 None => literal(ScalarValue::IntervalMonthDayNano(Some(interval))),
             }
         }
-        DataType::List(_) => {
+        DataType::List(item) => {
             let Some(values) = dialect::array_values(text) else { return Ok(None) };
-            let values: Vec<_> = values.into_iter().map(ScalarValue::Utf8).collect();
-            let texts = ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8, true));
-            Ok(Some(cast(Expr::Literal(texts, None), of.clone())))
+            let (values, given) = match *item.data_type() == INTERVAL {
+                // The cast reads fewer forms.
+                true => (values.into_iter().map(span).collect::<Result<Vec<_>>>()?, INTERVAL),
+                false => (values.into_iter().map(ScalarValue::Utf8).collect(), DataType::Utf8),
+            };
+            let list = ScalarValue::List(ScalarValue::new_list(&values, &given, true));
+            Ok(Some(cast(Expr::Literal(list, None), of.clone())))
         }
         _ => Ok(None),
     }
+}
+
+/// The interval that a text says.
+fn span(text: Option<String>) -> Result<ScalarValue> {
+    let Some(text) = text else { return Ok(ScalarValue::IntervalMonthDayNano(None)) };
+    let interval = interval::parse(&text, None);
+    let interval = interval.ok_or_else(|| Error::invalid(format!("{text:?} is no interval")))?;
+    Ok(ScalarValue::IntervalMonthDayNano(Some(interval)))
 }
 
 /// Whether it is a literal text.

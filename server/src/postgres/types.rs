@@ -33,11 +33,12 @@ const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
 
 /// An interval.
 pub(super) const SPAN: u32 = 1186;
+const SPANS: u32 = 1187;
 const UUID: u32 = 2950;
 const UUIDS: u32 = 2951;
 const BYTEAS: u32 = 1001;
 /// Arrays, and what they are of.
-const ARRAYS: [(u32, u32); 15] = [
+const ARRAYS: [(u32, u32); 16] = [
     (1000, BOOL),
     (1005, INT2),
     (1007, INT4),
@@ -50,6 +51,7 @@ const ARRAYS: [(u32, u32); 15] = [
     (1182, DATE),
     (1115, TIMESTAMP),
     (1185, TIMESTAMPTZ),
+    (SPANS, SPAN),
     (OIDS, OID),
     (1231, NUMERIC),
     (UUIDS, UUID),
@@ -66,6 +68,7 @@ pub(super) fn told(text: TextOf) -> u32 {
         TextOf::Bytes => BYTEA,
         TextOf::Time => TIME,
         TextOf::Interval => SPAN,
+        TextOf::Intervals => SPANS,
         TextOf::List(item) => {
             let of = postgres_type(&item.to_arrow()).oid;
             // Default: as a text alone.

@@ -90,9 +90,12 @@ impl Rewrite {
                     | ast::DataType::Decimal(ast::ExactNumberInfo::None),
                 ..
             } => numerics::undigited(expr)?,
-            Expr::Cast { data_type, expr: inner, .. } => {
-                if let (ast::DataType::Array(_), Some(list)) = (&*data_type, quantified::array(inner)) {
-                    **inner = list;
+            Expr::Cast { data_type, expr: inner, kind, .. } => {
+                if let ast::DataType::Array(of) = &*data_type {
+                    if let Some(list) = quantified::array(inner) {
+                        **inner = list;
+                    }
+                    quantified::cast_intervals(inner, of, kind);
                 }
                 type_of(data_type);
                 if let Some(given) = literal(inner)

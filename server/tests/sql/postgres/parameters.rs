@@ -232,6 +232,13 @@ async fn lists_and_intervals_are_told_as_such() {
         ("SELECT greatest(INTERVAL '1 day', $1)::text", &["2 days"], "[1186]", "2 days"),
         ("SELECT least(moment - moment, INTERVAL '1 day', $1)::text FROM e", &["-1 day"], "[1186]", "-1 day"),
         ("SELECT i FROM e WHERE moment - moment < $1", &["1 day"], "[1186]", "1"),
+        ("SELECT i FROM e WHERE moment - moment <> ALL($1)", &["{1 day}"], "[1187]", "1"),
+        (
+            "SELECT i FROM e WHERE INTERVAL '1 day' = ANY($1)",
+            &[r#"{2 days,"1 day, 0:00:00"}"#],
+            "[1187]",
+            "1",
+        ),
         (
             "SELECT i FROM e WHERE moment - moment BETWEEN $1 AND $2",
             &["0 days", "1 day"],
@@ -247,8 +254,12 @@ async fn lists_and_intervals_are_told_as_such() {
     // As drivers in binary form.
     let two: Vec<u8> = [1_i32, 0, 23, 2, 1, 4, 7, 4, 8].iter().flat_map(|int| int.to_be_bytes()).collect();
     let hours = [7_200_000_000_i64.to_be_bytes().as_slice(), &[0; 8]].concat();
+    let spans = [1_i32, 1, 1186, 2, 1, 16].iter().flat_map(|int| int.to_be_bytes());
+    let spans: Vec<u8> = spans.chain(hours.iter().copied()).chain((-1_i32).to_be_bytes()).collect();
     for (sql, value, rows) in [
         ("SELECT sum(x)::text FROM unnest($1::int[]) AS u(x)", &two, "D 15"),
+        ("SELECT (INTERVAL '2 hours' = ANY($1))::text", &spans, "D true"),
+        ("SELECT array_to_string($1::interval[], ',', '-')", &spans, "D 02:00:00,-"),
         ("SELECT extract(hour FROM moment + $1)::text FROM e", &hours, "D 2"),
     ] {
         client.parse("", sql, &[]).await;
