@@ -1,5 +1,6 @@
-//! Queries that WITH calls as a virtual table is called. Such a name is meant before the table's, from the queries behind it on: it
-//! becomes one of its own, by which it is read wherever it is meant, so that what is left of that name is the table.
+//! Queries that WITH calls as a virtual table is called, or as a WITH around it calls another. Such a name is meant before the table's or
+//! the other's, from the queries behind it on: it becomes one of its own, by which it is read wherever it is meant, so that what is left
+//! of that name is the table or the other. The planner knows each name once.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +16,7 @@ pub(super) fn rewrite(statement: &mut ast::Statement) {
 
 /// What a query has in its WITH.
 struct Scope {
-    /// What they are called, in turn, and what those are called instead that have the name of a virtual table.
+    /// What they are called, in turn, and what those are called instead that have the name of a virtual table or of another.
     names: Vec<(String, Option<Ident>)>,
     is_recursive: bool,
     /// How many of the queries right below this one have been met. Those of its WITH are the first.
@@ -49,6 +50,11 @@ struct Names {
 }
 
 impl Names {
+    /// Whether a query around the one that was met last has such a name for it.
+    fn is_around(&self, name: &str) -> bool {
+        self.scopes.iter().any(|scope| scope.meant(name, false).is_some())
+    }
+
     fn meant(&self, name: &str) -> Option<Ident> {
         let inner = self.scopes.len().checked_sub(1)?;
         let mut scopes = self.scopes.iter().enumerate().rev();
@@ -73,7 +79,9 @@ impl VisitorMut for Names {
         let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
         for (table, (_, own)) in tables.zip(&mut scope.names) {
             let name = &mut table.alias.name;
-            if virtual_table(&ObjectName(vec![ObjectNamePart::Identifier(name.clone())])).is_some() {
+            if virtual_table(&ObjectName(vec![ObjectNamePart::Identifier(name.clone())])).is_some()
+                || self.is_around(&plain(name))
+            {
                 self.made += 1;
                 *name = Ident::with_quote('"', format!("basalt_with_{}", self.made));
                 *own = Some(name.clone());

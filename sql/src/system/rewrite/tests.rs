@@ -61,6 +61,22 @@ fn what_with_names_is_meant_before_a_virtual_table() {
 }
 
 #[test]
+fn what_with_names_anew_is_meant_before_what_one_around_it_names() {
+    assert_eq!(
+        rewritten("WITH a AS (SELECT 1) SELECT 2 FROM (WITH A AS (SELECT 3 FROM a) SELECT 4 FROM A) q, a"),
+        "WITH a AS (SELECT 1) SELECT 2 FROM \
+         (WITH \"basalt_with_1\" AS (SELECT 3 FROM a) SELECT 4 FROM \"basalt_with_1\" AS A) q, a"
+    );
+    for others in [
+        "WITH a AS (SELECT 1), a AS (SELECT 2) SELECT 3 FROM a",
+        "WITH a AS (WITH a AS (SELECT 1) SELECT 2 FROM a) SELECT 3 FROM a",
+        "SELECT (WITH a AS (SELECT 1) SELECT 2 FROM a), (WITH a AS (SELECT 3) SELECT 4 FROM a)",
+    ] {
+        assert_eq!(rewritten(others), others);
+    }
+}
+
+#[test]
 fn casts_of_names_are_numbers_and_texts() {
     assert_eq!(rewritten("SELECT 'pg_class'::regclass"), "SELECT regclass_name(1259)");
     assert_eq!(
