@@ -58,8 +58,16 @@ fn here(name: &str) -> Option<&'static str> {
     known.map(|(_, here)| *here)
 }
 
-/// What the planner says of a function, as we do; `None`: it says nothing of one.
+/// Where a UNION is to be in the order of what its first query does not give, but another one does.
+const ORDER_OF_UNION: &str = "ORDER BY of a UNION names a column that its first query does not give: it takes those, by \
+                              their names there or by their places";
+
+/// What the planner says of a function, or of an order, as we do; `None`: it says nothing of one.
 pub(crate) fn told(message: &str) -> Option<String> {
+    // It has added what is named to the queries that do not give it yet, and only then looks at how many columns each has.
+    if message.starts_with("Union schemas have different number of fields") {
+        return Some(ORDER_OF_UNION.to_owned());
+    }
     if let Some((name, rest)) =
         message.strip_prefix("Invalid function '").and_then(|rest| rest.split_once('\''))
     {
@@ -143,6 +151,10 @@ mod tests {
                 Some(
                     "no function \"json_each\" that gives rows; here it is json_array_elements(json), or unnest(json_keys(json))",
                 ),
+            ),
+            (
+                "Union schemas have different number of fields: query 1 has 3 fields whereas query 2 has 2 fields",
+                Some(ORDER_OF_UNION),
             ),
             ("the disk is full", None),
         ] {
