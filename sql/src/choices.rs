@@ -78,6 +78,13 @@ pub(crate) fn has_floats(args: &[Expr], schema: &DFSchema) -> bool {
     args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating()))
 }
 
+/// Whether they are intervals, or differences of timestamps beside some.
+pub(crate) fn are_spans(args: &[Expr], schema: &DFSchema) -> bool {
+    let types: Vec<_> = args.iter().map(|arg| arg.get_type(schema).unwrap_or(DataType::Null)).collect();
+    types.iter().any(|of| matches!(of, DataType::Interval(_)))
+        && types.iter().all(|of| matches!(of, DataType::Interval(_) | DataType::Duration(_)))
+}
+
 /// NULLIF by `=`, for which there is one zero of floats, and intervals are equal that are of other days; of what is compared for
 /// both of its arguments.
 pub(crate) fn null_if(own: Expr, left: Expr, right: Expr) -> Expr {

@@ -1,4 +1,4 @@
-//! `coalesce`, `greatest` and `least` of literal texts among intervals and lists, with which the planner finds no type in common: the
+//! `coalesce`, `greatest`, `least` and `nullif` of literal texts among intervals and lists, with which the planner finds no type in common: the
 //! texts become such values before they are chosen among.
 
 use std::sync::Arc;
@@ -9,42 +9,67 @@ use datafusion::{
     logical_expr::{
         ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
         simplify::{ExprSimplifyResult, SimplifyContext},
+        type_coercion::binary::comparison_coercion,
     },
 };
 
-use crate::{functions::INTERVAL, untyped};
+use crate::{error::Error, functions::INTERVAL, untyped};
 
 /// The functions.
-pub(crate) const NAMES: [&str; 3] = ["coalesce", "greatest", "least"];
+pub(crate) const NAMES: [&str; 4] = ["coalesce", "greatest", "least", NULLIF];
+
+const NULLIF: &str = "nullif";
 
 /// One of them, as it is but for its types.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Chosen(Arc<ScalarUDF>);
+struct Chosen {
+    of: Arc<ScalarUDF>,
+    signature: Signature,
+}
 
 pub(crate) fn function(of: Arc<ScalarUDF>) -> ScalarUDF {
-    ScalarUDF::new_from_impl(Chosen(of))
+    let signature = Signature::user_defined(of.signature().volatility);
+    ScalarUDF::new_from_impl(Chosen { of, signature })
+}
+
+impl Chosen {
+    /// The types that the planner takes such values in.
+    fn plain(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if self.of.name() != NULLIF {
+            return self.of.coerce_types(types);
+        }
+        // That function has its types by its signature alone.
+        let common = types.iter().cloned().map(Some).reduce(|a, b| comparison_coercion(&a?, &b?)).flatten();
+        match common.ok_or_else(|| Error::invalid("nullif takes values that can be compared"))? {
+            DataType::Null => Ok(vec![DataType::Utf8View; types.len()]),
+            common => Ok(vec![common; types.len()]),
+        }
+    }
 }
 
 impl ScalarUDFImpl for Chosen {
     fn name(&self) -> &str {
-        self.0.name()
+        self.of.name()
     }
 
     fn aliases(&self) -> &[String] {
-        self.0.aliases()
+        self.of.aliases()
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        &self.signature
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let others: Vec<_> = types.iter().filter(|of| !of.is_string()).cloned().collect();
+        if self.of.name() == NULLIF && types.len() != 2 {
+            return Err(Error::invalid("nullif takes two values").into());
+        }
         if others.len() == types.len() || !others.iter().any(untyped::has_parts) {
-            return self.0.coerce_types(types);
+            return self.plain(types);
         }
         // All of them are of one type. No text is cast to how long a time is.
-        let common = self.0.coerce_types(&others)?.into_iter().take(1).map(|of| match of {
+        let common = self.plain(&others)?.into_iter().take(1).map(|of| match of {
             DataType::Duration(_) => INTERVAL,
             other => other,
         });
@@ -52,26 +77,26 @@ impl ScalarUDFImpl for Chosen {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.return_type(types)
+        self.of.return_type(types)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.0.return_field_from_args(args)
+        self.of.return_field_from_args(args)
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.0.simplify(args, context)
+        self.of.simplify(args, context)
     }
 
     fn short_circuits(&self) -> bool {
-        self.0.short_circuits()
+        self.of.short_circuits()
     }
 
     fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
-        self.0.conditional_arguments(args)
+        self.of.conditional_arguments(args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.0.invoke_with_args(args)
+        self.of.invoke_with_args(args)
     }
 }

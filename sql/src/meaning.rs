@@ -338,18 +338,6 @@ fn meant(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 _ => transformed(Expr::ScalarFunction(function), changed),
             }
         }
-        Expr::ScalarFunction(function)
-            if function.func.name() == "nullif"
-                && function.args.iter().all(|arg| is_interval(arg, schema)) =>
-        {
-            match &function.args[..] {
-                [own, other] => {
-                    let number = |of: &Expr| functions::interval_order(of.clone());
-                    Transformed::yes(choices::null_if(own.clone(), number(own), number(other)))
-                }
-                _ => Transformed::no(Expr::ScalarFunction(function)),
-            }
-        }
         Expr::InSubquery(mut of) => {
             let changed =
                 coerce::compared(&mut of.expr, &mut of.subquery, schema)? | named(&mut of.subquery)?;
@@ -382,6 +370,13 @@ fn meant(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let mut changed = !is_first_value && untyped::typed(&mut sides, schema)?;
             changed |= meet(&mut sides, schema);
             untyped::check(&function.args, schema)?;
+            if function.func.name() == "nullif"
+                && choices::are_spans(&function.args, schema)
+                && let [own, other] = function.args.as_slice()
+            {
+                let number = |of: &Expr| functions::interval_order(of.clone());
+                return Ok(Transformed::yes(choices::null_if(own.clone(), number(own), number(other))));
+            }
             if equal_intervals::are_chosen(&function, schema) {
                 // The bytes that are chosen among say nothing of them.
                 let mut sides: Vec<&mut Expr> = function.args.iter_mut().collect();
