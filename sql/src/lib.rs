@@ -75,6 +75,7 @@ mod memory;
 mod named;
 mod names;
 mod nan;
+mod narrow;
 mod nearest;
 mod nested;
 mod no_statement;

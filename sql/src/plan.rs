@@ -49,6 +49,7 @@ use crate::{
     made::{affected, describe_columns, made, show_settings, show_tables, show_views, text_schema},
     named,
     nan::{self, OneNan},
+    narrow::narrow,
     numbered, octets,
     operators::Planner,
     parse::{Parameters, as_query},
@@ -198,6 +199,11 @@ impl Base {
         &self.options
     }
 
+    /// Rows of a batch, where nothing has it be smaller.
+    pub(crate) fn batch_rows(&self) -> usize {
+        self.state.config().batch_size()
+    }
+
     pub(crate) fn planner(&self) -> &distributed::Planner {
         &self.planner
     }
@@ -290,6 +296,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
         if let Ok(Some(kept)) = shared.plans.find(&request, &listed, &mut pins).await {
             let mut session = shared.base.session(shared, &request)?;
             session.mark_start_execution();
+            narrow(&mut session, &kept.optimised)?;
             let physical = of_optimised(&session, &kept.optimised).await.map_err(unplanned)?;
             return run(shared, &request, session, &kept, physical, Command::Select).await;
         }
@@ -513,8 +520,11 @@ async fn planned(
     session.mark_start_execution();
     let logical = logical(&session, statement).await?;
     verify(&logical)?;
-    let (optimised, physical) = optimised(&session, &logical).await?;
+    let (optimised, mut physical) = optimised(&session, &logical).await?;
     scans::few(&physical)?;
+    if narrow(&mut session, &optimised)? {
+        physical = of_optimised(&session, &optimised).await.map_err(unplanned)?;
+    }
     Ok((session, Plan { logical, optimised, headings }, physical))
 }
 

@@ -26,8 +26,9 @@ use datafusion::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
         coop::cooperative,
         execution_plan::{Boundedness, EmissionType},
-        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SplitMetrics},
         statistics::StatisticsArgs,
+        stream::BatchSplitStream,
     },
 };
 use futures_util::{Stream, StreamExt as _};
@@ -299,12 +300,12 @@ impl ExecutionPlan for Scan {
         Ok(self)
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let source = match self.parts {
             1 => self.source.clone(),
             parts => Source::new(self.source.table().part(partition, parts)?),
         };
-        Ok(Box::pin(cooperative(Rows {
+        let rows = Box::pin(cooperative(Rows {
             begin: Begin {
                 source,
                 query: self.query.clone(),
@@ -317,7 +318,12 @@ impl ExecutionPlan for Scan {
             asked: None,
             schema: self.schema(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
-        })))
+        }));
+        let most = context.session_config().batch_size();
+        if most >= ANSWER_ROWS {
+            return Ok(rows);
+        }
+        Ok(Box::pin(BatchSplitStream::new(rows, most, SplitMetrics::new(&self.metrics, partition))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

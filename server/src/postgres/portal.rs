@@ -83,7 +83,7 @@ pub(super) struct Under {
     /// Those behind them that are here.
     pub(super) ahead: Ahead,
     /// Its rows are passed over: none is sent.
-    passes: bool,
+    pub(super) passes: bool,
     pub(super) sent: u64,
     /// It counts among those that its sender has under way.
     pub(super) turn: Option<Turn>,

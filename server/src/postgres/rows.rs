@@ -108,18 +108,25 @@ pub(super) fn write(
     let mut row = from;
     while row < end && out.len() < limits::POSTGRES_OUTPUT_BYTES {
         let begins = out.len();
-        out.put_u8(tag);
-        out.put_i32(0);
-        out.put_i16(count);
-        for array in &arrays {
-            array.write(row, out)?;
-        }
-        let length = i32::try_from(out.len() - begins - 1);
-        let length = length.map_err(|_| Error::limit("a row of the answer is too large"))?;
-        out[begins + 1..begins + 5].copy_from_slice(&length.to_be_bytes());
+        // What is behind a part of a message is taken for the rest of it.
+        put(tag, count, &arrays, row, out).inspect_err(|_| out.truncate(begins))?;
         row += 1;
     }
     Ok(row)
+}
+
+fn put(tag: u8, count: i16, arrays: &[Values<'_>], row: usize, out: &mut BytesMut) -> Result<()> {
+    let begins = out.len();
+    out.put_u8(tag);
+    out.put_i32(0);
+    out.put_i16(count);
+    for array in arrays {
+        array.write(row, out)?;
+    }
+    let length = i32::try_from(out.len() - begins - 1);
+    let length = length.map_err(|_| Error::limit("a row of the answer is too large"))?;
+    out[begins + 1..begins + 5].copy_from_slice(&length.to_be_bytes());
+    Ok(())
 }
 
 /// A column's values, with how they are written.
@@ -412,6 +419,18 @@ mod tests {
             rest = after;
         }
         values
+    }
+
+    #[test]
+    fn of_a_row_that_cannot_be_sent_nothing_is_there() {
+        let array = Arc::new(PrimitiveArray::<Date32Type>::from(vec![0, i32::MIN])) as ArrayRef;
+        let schema = Schema::new(vec![Field::new("day", DataType::Date32, true)]);
+        let columns = columns(&schema, &[1]).unwrap();
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![array]).unwrap();
+        let mut out = BytesMut::new();
+        assert!(write(b'D', &batch, &columns, 0, 2, &mut out).is_err());
+        // The one before it is.
+        assert_eq!(out.len(), 1 + 4 + 2 + 4 + 4);
     }
 
     #[test]

@@ -101,7 +101,9 @@ pub(super) async fn distributed(
     logical: &LogicalPlan,
     plan: &Arc<dyn ExecutionPlan>,
 ) -> crate::Result<Option<Distributed>> {
-    if shared.distribution == Distribution::Never {
+    // Tasks make batches of the usual size.
+    let is_narrow = session.config().batch_size() < shared.base.batch_rows();
+    if shared.distribution == Distribution::Never || is_narrow {
         return Ok(None);
     }
     let Some(nodes) = request.catalog.nodes() else { return Ok(None) };

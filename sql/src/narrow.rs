@@ -1,0 +1,91 @@
+//! Constants that are wide: an operator that gives one beside its rows writes it once for each of them, so that a batch of the usual
+//! number of rows would take gigabytes. Statements that have such constants run in smaller batches.
+
+use datafusion::{
+    common::{
+        Result, ScalarValue,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
+    execution::SessionState,
+    logical_expr::{BinaryExpr, Expr, LogicalPlan, expr::InList},
+};
+
+use crate::limits;
+
+/// Has a session make batches in which the constants of a plan take no more than they may. Whether it has made others before.
+pub(crate) fn narrow(session: &mut SessionState, optimised: &LogicalPlan) -> Result<bool> {
+    let rows = limits::CONSTANTS_BYTES / constants(optimised)?.max(1);
+    if rows >= session.config().batch_size() {
+        return Ok(false);
+    }
+    *session.config_mut() = session.config().clone().with_batch_size(rows.max(1));
+    Ok(true)
+}
+
+/// Bytes that the constants of a plan take beside one row, at most.
+fn constants(plan: &LogicalPlan) -> Result<usize> {
+    let mut bytes = 0_usize;
+    plan.apply_with_subqueries(|node| {
+        // Each of its rows has its own.
+        if matches!(node, LogicalPlan::Values(_)) {
+            return Ok(TreeNodeRecursion::Continue);
+        }
+        node.apply_expressions(|expr| {
+            bytes = bytes.saturating_add(of_expression(expr)?);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(bytes)
+}
+
+/// Those of an expression, but for what values are compared with: that is there once.
+fn of_expression(expr: &Expr) -> Result<usize> {
+    let (mut all, mut once) = (0_usize, 0_usize);
+    expr.apply(|expr| {
+        match expr {
+            Expr::Literal(value, _) => all = all.saturating_add(width(value)),
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
+                once = once.saturating_add(literal(left) + literal(right));
+            }
+            Expr::Like(like) | Expr::SimilarTo(like) => once = once.saturating_add(literal(&like.pattern)),
+            Expr::InList(InList { list, .. }) => {
+                once = list.iter().map(literal).fold(once, usize::saturating_add);
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(all.saturating_sub(once))
+}
+
+fn literal(expr: &Expr) -> usize {
+    match expr {
+        Expr::Literal(value, _) => width(value),
+        _ => 0,
+    }
+}
+
+/// About what a value takes in each row.
+fn width(value: &ScalarValue) -> usize {
+    value.size() - size_of::<ScalarValue>()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::{col, lit};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_for_each_row_counts() {
+        let wide = || lit("x".repeat(1000));
+        let width = |expr: &Expr| of_expression(expr).unwrap();
+        assert!((1000..1100).contains(&width(&wide())));
+        assert_eq!((width(&col("a")), width(&lit(1))), (0, 0));
+        assert_eq!(width(&col("a").eq(wide())), 0);
+        assert_eq!(width(&col("a").in_list(vec![wide(), wide()], false)), 0);
+        assert_eq!(width(&col("a").like(wide())), 0);
+        let chosen = datafusion::prelude::when(col("a").eq(wide()), wide()).end().unwrap();
+        assert!((1000..1100).contains(&width(&chosen)));
+    }
+}
