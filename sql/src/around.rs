@@ -13,6 +13,8 @@ use datafusion::{
     },
 };
 
+use crate::bounded;
+
 /// What a function answers for some rows.
 pub(crate) fn some_rows(
     function: &ScalarUDF,
@@ -125,6 +127,9 @@ impl<C: Call> ScalarUDFImpl for Around<C> {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        C::call(&self.0, args)
+        bounded::check()?;
+        let made = C::call(&self.0, args)?;
+        bounded::count(&made)?;
+        Ok(made)
     }
 }

@@ -1,4 +1,7 @@
-//! Functions that make long texts of short ones, and long lists: how long they become is checked before anything is allocated.
+//! Functions that make long texts of short ones, and long lists: how long they become is checked before anything is allocated. What
+//! they make of constants, while a statement is planned, is kept by its plan: so that is limited as a whole, too.
+
+use std::cell::Cell;
 
 use arrow_array::{Array as _, cast::AsArray as _, types::Int64Type};
 use arrow_schema::DataType;
@@ -13,6 +16,58 @@ use crate::{around::Call, error::Error, limits};
 
 /// The functions: their first argument is a text (of the last one any value), their second a number.
 pub(crate) const NAMES: [&str; 4] = ["repeat", "lpad", "rpad", "array_repeat"];
+
+tokio::task_local! {
+    /// Bytes that were made of constants while a statement is optimised.
+    static MADE: Cell<u64>;
+}
+
+/// Optimises a plan, whose constants may not become longer than a statement's may.
+///
+/// # Errors
+/// When they would: the planner itself leaves what fails to when rows are made.
+pub(crate) fn planned<T>(optimise: impl FnOnce() -> Result<T>) -> Result<T> {
+    let optimise = || {
+        let planned = optimise()?;
+        check()?;
+        Ok(planned)
+    };
+    MADE.sync_scope(Cell::new(0), optimise)
+}
+
+/// Counts what a function has made, if it was of constants of a plan.
+///
+/// # Errors
+/// When that is more than a statement may have.
+pub(crate) fn count(made: &ColumnarValue) -> Result<()> {
+    let bytes = || match made {
+        ColumnarValue::Scalar(value) => value.size(),
+        ColumnarValue::Array(array) => array.get_array_memory_size(),
+    };
+    Ok(count_bytes(bytes)?)
+}
+
+/// Fails where that was more before.
+pub(crate) fn check() -> Result<()> {
+    Ok(count_bytes(|| 0)?)
+}
+
+fn count_bytes(bytes: impl FnOnce() -> usize) -> std::result::Result<(), Error> {
+    let all = MADE.try_with(|made| {
+        made.set(made.get().saturating_add(bytes() as u64));
+        made.get()
+    });
+    let limit = limits::TEXTS_BYTES;
+    match all {
+        Ok(all) if all > limit => {
+            let message = format!(
+                "functions would make {all} bytes of the statement's constants; the limit is {limit}"
+            );
+            Err(Error::new(ErrorKind::MemoryLimit, message))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// The way that [`NAMES`] are called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +90,7 @@ impl Call for Bounded {
 /// # Errors
 /// When that is more than a call may make.
 pub(crate) fn add(made: &mut u64, bytes: usize, name: &str) -> std::result::Result<(), Error> {
+    count_bytes(|| bytes)?;
     *made = made.saturating_add(bytes as u64);
     match *made > limits::TEXTS_BYTES {
         true => {

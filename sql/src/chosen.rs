@@ -13,7 +13,11 @@ use datafusion::{
     },
 };
 
-use crate::{error::Error, functions::INTERVAL, untyped};
+use crate::{
+    error::Error,
+    functions::{INTERVAL, type_name},
+    untyped,
+};
 
 /// The functions.
 pub(crate) const NAMES: [&str; 4] = ["coalesce", "greatest", "least", NULLIF];
@@ -40,7 +44,11 @@ impl Chosen {
         }
         // That function has its types by its signature alone.
         let common = types.iter().cloned().map(Some).reduce(|a, b| comparison_coercion(&a?, &b?)).flatten();
-        match common.ok_or_else(|| Error::invalid("nullif takes values that can be compared"))? {
+        let unlike = || {
+            let types: Vec<_> = types.iter().map(type_name).collect();
+            Error::invalid(format!("nullif compares its values, which {} cannot be", types.join(" and ")))
+        };
+        match common.ok_or_else(unlike)? {
             DataType::Null => Ok(vec![DataType::Utf8View; types.len()]),
             common => Ok(vec![common; types.len()]),
         }

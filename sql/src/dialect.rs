@@ -25,6 +25,7 @@ mod ordinality;
 pub(crate) mod outer;
 mod patterns;
 mod quantified;
+mod recursive;
 pub(crate) mod rows;
 mod selects;
 mod shared;
@@ -57,7 +58,7 @@ pub(crate) use shared::{INLINED, MARK, RECURSIVE, all_of, has_shared, inline, ma
 pub(crate) use within::qualify_natural;
 pub(crate) use words::{keyword, quote_columns, tokens};
 
-use selects::{joins, name_by_text, of_select, order_by_all, recursions, series, set_operations};
+use selects::{joins, name_by_text, of_select, order_by_all, series, set_operations};
 
 /// The statement that is planned: of EXPLAIN the one that is explained; `None`: it is none of the parser's.
 pub(crate) fn inner(statement: &mut Statement) -> Option<&mut ast::Statement> {
@@ -124,7 +125,7 @@ impl VisitorMut for Rewrite {
                 name_by_text(&mut table.query.body);
             }
         }
-        let done = recursions(query)
+        let done = recursive::rewrite(query)
             .and_then(|()| set_operations(&query.body))
             .and_then(|()| order_by_all(query))
             .and_then(|()| match (&*query.body, &mut query.order_by) {

@@ -88,7 +88,11 @@ pub(crate) fn told(message: &str) -> Option<String> {
         };
         return Some(format!("no function {name:?} that gives rows; {hint}"));
     }
-    // A function's own words stand between those of the planner.
+    // A function's own words stand behind or between those of the planner.
+    const OWN: &str = "coercion failed with: External error: ";
+    if let Some((_, own)) = message.split_once(OWN).filter(|(_, own)| !own.contains("No function matches")) {
+        return Some(own.lines().next()?.trim_end_matches('.').to_owned());
+    }
     let (said, types) = message.split_once("No function matches the given name and argument types '")?;
     match said.rsplit_once("External error: ") {
         Some((_, own)) => Some(own.trim_end().trim_end_matches('.').to_owned()),

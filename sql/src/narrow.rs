@@ -26,8 +26,10 @@ pub(crate) fn narrow(session: &mut SessionState, optimised: &LogicalPlan) -> Res
 fn constants(plan: &LogicalPlan) -> Result<usize> {
     let mut bytes = 0_usize;
     plan.apply_with_subqueries(|node| {
-        // Each of its rows has its own.
-        if matches!(node, LogicalPlan::Values(_)) {
+        // Each of its rows has its own, which may come beside many others.
+        if let LogicalPlan::Values(values) = node {
+            let of_row = |row: &Vec<Expr>| row.iter().map(literal).fold(0, usize::saturating_add);
+            bytes = bytes.saturating_add(values.values.iter().map(of_row).max().unwrap_or_default());
             return Ok(TreeNodeRecursion::Continue);
         }
         node.apply_expressions(|expr| {

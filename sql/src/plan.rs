@@ -552,7 +552,7 @@ pub(crate) async fn optimised_by(
     logical: &LogicalPlan,
 ) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>)> {
     let of = async |logical: &LogicalPlan| {
-        let optimised = session.optimize(logical)?;
+        let optimised = bounded::planned(|| session.optimize(logical))?;
         GivenUp::of_task().check()?;
         spool::settle(&optimised)?;
         let physical = planner.create_physical_plan(&optimised, session).await?;

@@ -158,13 +158,15 @@ pub(super) fn array(list: &Expr) -> Option<Expr> {
     Some(Expr::Array(Array { elem, named: true }))
 }
 
-/// Casts the literal texts of a list that is cast to one of intervals, each by itself: the planner's cast reads fewer forms.
+/// Casts the literal texts of a list of these to one of intervals, each by itself: the planner's cast reads fewer forms.
 pub(super) fn cast_intervals(list: &mut Expr, of: &ArrayElemTypeDef, kind: &CastKind) {
     let (Expr::Array(list), ArrayElemTypeDef::SquareBracket(of, _)) = (list, of) else { return };
-    if !matches!(**of, DataType::Interval { .. }) {
+    let is_null = |value: &Expr| matches!(value, Expr::Value(value) if value.value == Value::Null);
+    let is_literal = |value: &Expr| literal(value).is_some() || is_null(value);
+    if !matches!(**of, DataType::Interval { .. }) || !list.elem.iter().all(is_literal) {
         return;
     }
-    for value in list.elem.iter_mut().filter(|value| literal(value).is_some()) {
+    for value in list.elem.iter_mut().filter(|value| !is_null(value)) {
         let (expr, data_type) = (Box::new(value.clone()), (**of).clone());
         *value = Expr::Cast { kind: kind.clone(), expr, data_type, array: false, format: None };
     }

@@ -24,23 +24,6 @@ use crate::{
     headings, limits, names,
 };
 
-/// A recursive query reads itself once: the planner takes a second time, in a subquery, for another table.
-pub(super) fn recursions(query: &ast::Query) -> Result<()> {
-    let Some(with) = query.with.as_ref().filter(|with| with.recursive) else { return Ok(()) };
-    for table in &with.cte_tables {
-        let mut times = 0;
-        let _: ControlFlow<()> = ast::visit_relations(&table.query, |name| {
-            let is_own = matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| *name == table.alias.name));
-            times += usize::from(is_own);
-            ControlFlow::Continue(())
-        });
-        if times > 1 {
-            return Err(Error::unsupported("a recursive query that reads itself several times"));
-        }
-    }
-    Ok(())
-}
-
 pub(super) fn set_operations(body: &SetExpr) -> Result<()> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
     let is_known =

@@ -46,7 +46,7 @@ const SEARCHED: &str =
 /// A table that is asked for its number and is not there.
 pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Result<()> {
     introspection::rewrite(statement);
-    with::rewrite(statement);
+    with::rewrite(statement)?;
     hidden::rewrite(statement);
     // What is only shown is the name, not the number.
     for value in selected(statement).filter(|value| named::is_of_table(value)) {

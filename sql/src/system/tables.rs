@@ -381,20 +381,28 @@ pub(super) const OF_POSTGRES: &[Virtual] = &[
 ];
 
 /// Columns of PostgreSQL's tables that are lists there. They are texts here, of which there are none.
-const LISTS: [&str; 15] = [
+const LISTS: [&str; 23] = [
+    "attacl",
+    "attfdwoptions",
+    "attmissingval",
     "attoptions",
     "confkey",
     "conkey",
+    "datacl",
     "indclass",
     "indcollation",
     "indkey",
     "indoption",
+    "nspacl",
     "partattrs",
     "proallargtypes",
     "proargmodes",
     "proargnames",
     "proargtypes",
+    "relacl",
     "reloptions",
+    "rolconfig",
+    "spcoptions",
     "stxkeys",
     "tgattr",
 ];

@@ -9,9 +9,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::rewrite::virtual_table;
+use crate::error::{Error, Result};
 
-pub(super) fn rewrite(statement: &mut ast::Statement) {
-    let _ = statement.visit(&mut Names { scopes: Vec::new(), made: 0 });
+pub(super) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
+    let mut names = Names { scopes: Vec::new(), made: 0, fault: None };
+    let _ = statement.visit(&mut names);
+    names.fault.map_or(Ok(()), Err)
 }
 
 /// What a query has in its WITH.
@@ -47,12 +50,25 @@ impl Scope {
 struct Names {
     scopes: Vec<Scope>,
     made: usize,
+    fault: Option<Error>,
 }
 
 impl Names {
-    /// Whether a query around the one that was met last has such a name for it.
+    /// Whether a query around the one that was met last has such a name for it, or one of those names of its own.
     fn is_around(&self, name: &str) -> bool {
-        self.scopes.iter().any(|scope| scope.meant(name, false).is_some())
+        let is_own = |(_, own): &(String, Option<Ident>)| own.as_ref().is_some_and(|own| own.value == name);
+        self.scopes.iter().any(|scope| scope.meant(name, false).is_some() || scope.names.iter().any(is_own))
+    }
+
+    /// A name that no query around has.
+    fn own(&mut self) -> Ident {
+        loop {
+            self.made += 1;
+            let name = format!("basalt_with_{}", self.made);
+            if !self.is_around(&name) {
+                return Ident::with_quote('"', name);
+            }
+        }
     }
 
     fn meant(&self, name: &str) -> Option<Ident> {
@@ -77,14 +93,21 @@ impl VisitorMut for Names {
         }
         let mut scope = Scope::of(query);
         let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
-        for (table, (_, own)) in tables.zip(&mut scope.names) {
+        for (at, table) in tables.enumerate() {
             let name = &mut table.alias.name;
+            let plain = plain(name);
+            if scope.names.iter().take(at).any(|(called, _)| *called == plain) {
+                self.fault =
+                    Some(Error::invalid(format!("WITH query name {plain:?} specified more than once")));
+                return ControlFlow::Break(());
+            }
             if virtual_table(&ObjectName(vec![ObjectNamePart::Identifier(name.clone())])).is_some()
-                || self.is_around(&plain(name))
+                || self.is_around(&plain)
             {
-                self.made += 1;
-                *name = Ident::with_quote('"', format!("basalt_with_{}", self.made));
-                *own = Some(name.clone());
+                *name = self.own();
+                if let Some((_, own)) = scope.names.get_mut(at) {
+                    *own = Some(name.clone());
+                }
             }
         }
         self.scopes.push(scope);

@@ -67,8 +67,15 @@ fn what_with_names_anew_is_meant_before_what_one_around_it_names() {
         "WITH a AS (SELECT 1) SELECT 2 FROM \
          (WITH \"basalt_with_1\" AS (SELECT 3 FROM a) SELECT 4 FROM \"basalt_with_1\" AS A) q, a"
     );
+    // Names that a view's text has already are none to make.
+    assert_eq!(
+        rewritten(
+            "WITH a AS (SELECT 1) SELECT 2 FROM (WITH a AS (SELECT 3) SELECT 4 FROM (WITH basalt_with_1 AS (SELECT 5) SELECT 6 FROM basalt_with_1) q) q"
+        ),
+        "WITH a AS (SELECT 1) SELECT 2 FROM (WITH \"basalt_with_1\" AS (SELECT 3) SELECT 4 FROM \
+         (WITH \"basalt_with_2\" AS (SELECT 5) SELECT 6 FROM \"basalt_with_2\" AS basalt_with_1) q) q"
+    );
     for others in [
-        "WITH a AS (SELECT 1), a AS (SELECT 2) SELECT 3 FROM a",
         "WITH a AS (WITH a AS (SELECT 1) SELECT 2 FROM a) SELECT 3 FROM a",
         "SELECT (WITH a AS (SELECT 1) SELECT 2 FROM a), (WITH a AS (SELECT 3) SELECT 4 FROM a)",
     ] {
