@@ -75,8 +75,8 @@ pub(super) struct Under {
     pub(super) rows: RowsOfStatement,
     pub(super) columns: Vec<Column>,
     pub(super) cancelled: CancellationToken,
-    pub(super) committing: Committing,
-    pub(super) deadline: Instant,
+    committing: Committing,
+    deadline: Instant,
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
     pub(super) batch: Option<(RecordBatch, usize)>,
@@ -232,13 +232,14 @@ impl Portal {
 }
 
 impl Under {
-    /// Its next rows, and what has nobody wait for them.
+    /// Its next rows, and what has nobody wait for them. Behind it, what writes may follow.
     pub(super) fn next<'a>(
         &'a mut self,
         closing: &'a CancellationToken,
+        writes_follow: bool,
     ) -> (Ends<'a>, impl Future<Output = std::result::Result<Option<RecordBatch>, RequestError>> + 'a) {
         let Self { rows, ahead, cancelled, committing, .. } = self;
-        let reads = rows.command().gives_rows();
+        let reads = rows.command().gives_rows() && !writes_follow;
         let next = async move {
             match ahead.pop() {
                 Some(batch) => Ok(Some(batch)),
@@ -268,7 +269,8 @@ pub(super) struct Ends<'a> {
     pub(super) closing: &'a CancellationToken,
     /// Whether it commits, which is waited for all the same.
     pub(super) committing: &'a Committing,
-    /// Nothing comes of it but an answer: it ends with its client also where that has sent more before it went.
+    /// Nothing comes of it but an answer, and nothing else is to be done behind it: it ends with its client also where that has
+    /// said goodbye before it went.
     pub(super) reads: bool,
 }
 
@@ -334,6 +336,7 @@ impl Session {
             (false, true) => (None, Copying::Out),
             (false, false) => (None, Copying::Not),
         };
+        let writes_follow = self.writes_follow;
         let Self { shared, wire, caller, connection, key, settings, transaction, portals, .. } = self;
         let state = &shared.state;
         let began = Instant::now();
@@ -355,7 +358,7 @@ impl Session {
             statement.begin_copying(state, transaction, copying, committing.clone()).await
         };
         let begun = ahead::read_beside(portals, state, begun);
-        let (closing, reads) = (&shared.closing, reads(&part));
+        let (closing, reads) = (&shared.closing, reads(&part) && !writes_follow);
         let ends = Ends { cancelled: &cancelled, closing, committing: &committing, reads };
         let running = match sent {
             Some(rows) => rows.guarded(wire, ends, begun).await,
@@ -496,10 +499,10 @@ impl Session {
 
     /// Runs what gives no rows to its end; how many were written.
     async fn written(&mut self, under: &mut Under) -> std::result::Result<u64, End> {
-        let Self { shared, wire, .. } = self;
+        let Self { shared, wire, writes_follow, .. } = self;
         let mut written = 0;
         loop {
-            let (ends, next) = under.next(&shared.closing);
+            let (ends, next) = under.next(&shared.closing, *writes_follow);
             let Some(batch) = guarded(wire, ends, next).await? else { break };
             let counts = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
             let counts = counts.filter(|counts| counts.null_count() == 0);

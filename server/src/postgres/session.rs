@@ -59,6 +59,9 @@ pub(super) struct Session {
     pub(super) memory: Reservation,
     /// A message of the extended protocol failed: those until the next Sync are passed over.
     pub(super) skips: bool,
+    /// Behind the statement in hand its text has others that write, or a commit of its own: these are done also for a client that
+    /// is gone.
+    pub(super) writes_follow: bool,
     /// When the message in hand had come.
     began: Instant,
     /// The request that messages up to the next Sync are.
@@ -165,6 +168,7 @@ impl Session {
                 portals: HashMap::new(),
                 memory,
                 skips: false,
+                writes_follow: false,
                 began: Instant::now(),
                 trace: None,
             }),
@@ -372,6 +376,7 @@ impl Session {
         }
         self.begin_text(&parts);
         let done = self.parts(&parts).await;
+        self.writes_follow = false;
         if std::mem::take(&mut self.transaction.implicit) {
             let transaction = std::mem::take(&mut self.transaction);
             if done.is_ok() {
@@ -394,8 +399,10 @@ impl Session {
 
     async fn parts(&mut self, parts: &[Part]) -> std::result::Result<(), End> {
         let mut left = parts;
+        let last_reads = parts.iter().rev().take_while(|part| !writes(part)).count();
         while let [part, behind @ ..] = left {
             left = behind;
+            self.writes_follow = behind.len() > last_reads || self.transaction.implicit;
             match self.command_of(part)? {
                 Some(command) => {
                     let ends = matches!(command, Command::Commit | Command::Rollback);

@@ -10,7 +10,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use pgwire::messages::Message;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    time::{Instant, timeout, timeout_at},
+    time::{Duration, Instant, timeout, timeout_at},
 };
 
 use super::error::{Error, Result};
@@ -290,14 +290,27 @@ impl Wire {
         std::future::pending().await
     }
 
-    /// The same, also where it has sent a little more before.
+    /// The same, also where it has said goodbye before.
     pub(super) async fn closed(&mut self) {
-        while self.input.len() < limits::POSTGRES_SMALL_MESSAGE_BYTES {
+        while self.says_goodbye() {
             if matches!(self.read(1).await, Ok(0) | Err(_)) {
                 return;
             }
         }
         std::future::pending().await
+    }
+
+    /// Whether nothing has come behind the message in hand but a goodbye, or its beginning, and Syncs, behind which drivers say it:
+    /// what else is there is to be done before the client is gone.
+    fn says_goodbye(&self) -> bool {
+        const SYNC: &[u8] = b"S\0\0\0\x04";
+        const TERMINATE: &[u8] = b"X\0\0\0\x04";
+        let mut come = &self.input[..];
+        while let Some(behind) = come.strip_prefix(SYNC) {
+            come = behind;
+        }
+        let is_little = self.input.len() < limits::POSTGRES_SMALL_MESSAGE_BYTES;
+        is_little && (SYNC.starts_with(come) || TERMINATE.starts_with(come))
     }
 
     pub(super) fn put(&mut self, message: &impl Message) -> Result<()> {
@@ -325,8 +338,13 @@ impl Wire {
 
     /// Sends what was put. A client that takes nothing for too long is gone.
     pub(super) async fn flush(&mut self) -> std::result::Result<(), End> {
+        self.flush_within(limits::STALLED_TIMEOUT).await
+    }
+
+    /// The same, where it may take nothing for so long.
+    pub(super) async fn flush_within(&mut self, patience: Duration) -> std::result::Result<(), End> {
         let mut output = std::mem::take(&mut self.output);
-        let sent = self.send(&output).await;
+        let sent = self.send(&output, patience).await;
         if output.capacity() <= 2 * limits::POSTGRES_OUTPUT_BYTES {
             output.clear();
             self.output = output;
@@ -334,16 +352,18 @@ impl Wire {
         sent
     }
 
-    /// Sends bytes at once. The time in which they are taken grows with them.
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> std::result::Result<(), End> {
-        // Default: as long as can be said.
-        let pieces = u32::try_from(bytes.len() / limits::ANSWER_MESSAGE_BYTES).unwrap_or(u32::MAX);
-        let patience = limits::STALLED_TIMEOUT.saturating_mul(pieces.saturating_add(1));
-        let sent = async {
-            self.stream.write_all(bytes).await?;
-            self.stream.flush().await
-        };
-        timeout(patience, sent).await.map_err(|_| End::Gone)??;
+    /// Sends bytes in pieces. Patience begins anew with whatever is taken, however many there are: a slow client takes much of them
+    /// at once, and then nothing for a while, as the system sees it.
+    async fn send(&mut self, bytes: &[u8], patience: Duration) -> std::result::Result<(), End> {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let piece = &left[..left.len().min(limits::POSTGRES_OUTPUT_BYTES)];
+            match timeout(patience, self.stream.write(piece)).await.map_err(|_| End::Gone)?? {
+                0 => return Err(End::Gone),
+                taken => left.advance(taken),
+            }
+        }
+        timeout(patience, self.stream.flush()).await.map_err(|_| End::Gone)??;
         if let Some(pace) = &self.pace {
             pace.wait(bytes.len() as u64).await;
         }
@@ -476,8 +496,66 @@ pub(super) fn decode(tag: u8, body: Bytes) -> Result<Frontend> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tokio::{
+        io::{DuplexStream, duplex},
+        time::sleep,
+    };
 
     use super::*;
+    use crate::memory::MemoryPool;
+
+    fn wire(stream: DuplexStream) -> Wire {
+        let message = Arc::new(MemoryPool::new(1 << 20)).reserve(Consumer::Messages);
+        let (input, output) = (BytesMut::new(), BytesMut::new());
+        Wire { stream: Box::new(stream), input, output, message, pace: None, come: 0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_for_a_while_is_gone() {
+        let (here, mut there) = duplex(64);
+        let (mut wire, begun) = (wire(here), Instant::now());
+        let reads = tokio::spawn(async move {
+            // Slowly, but all the time.
+            for _ in 0..8 {
+                sleep(limits::STALLED_TIMEOUT / 2).await;
+                there.read_exact(&mut [0; 64]).await.unwrap();
+            }
+            there
+        });
+        wire.output().extend_from_slice(&[0; 9 * 64]);
+        wire.flush().await.unwrap();
+        assert!(begun.elapsed() > limits::STALLED_TIMEOUT * 3);
+        let _there = reads.await.unwrap();
+        // However much is to be sent.
+        for patience in [limits::STALLED_TIMEOUT, limits::UNCOUNTED_STALLED_TIMEOUT] {
+            let begun = Instant::now();
+            wire.output().extend_from_slice(&vec![0; 4 << 20]);
+            assert!(matches!(wire.flush_within(patience).await, Err(End::Gone)));
+            assert!((patience..patience * 2).contains(&begun.elapsed()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_said_more_than_goodbye_is_there() {
+        let (sync, goodbye) = (&b"S\0\0\0\x04"[..], &b"X\0\0\0\x04"[..]);
+        for (said, is_gone) in [
+            (vec![], true),
+            (vec![goodbye], true),
+            (vec![sync, goodbye], true),
+            (vec![&b"Q\0\0\0\x0dSELECT 1\0"[..], goodbye], false),
+            (vec![sync, &b"P"[..], goodbye], false),
+            (vec![goodbye, sync], false),
+        ] {
+            let (here, mut there) = duplex(64);
+            let mut wire = wire(here);
+            there.write_all(&said.concat()).await.unwrap();
+            assert!(timeout(Duration::from_secs(1), wire.closed()).await.is_err(), "{said:?}");
+            drop(there);
+            let closed = timeout(Duration::from_secs(1), wire.closed()).await;
+            assert_eq!(closed.is_ok(), is_gone, "{said:?}");
+            assert_eq!(wire.input, said.concat()[..]);
+        }
+    }
 
     proptest! {
         #[test]

@@ -149,22 +149,20 @@ impl Session {
         under: &mut Under,
         form: &CopyForm,
     ) -> std::result::Result<u64, End> {
-        let Self { shared, wire, .. } = self;
+        let Self { shared, wire, writes_follow, .. } = self;
         let (format, count) = response(form, under.columns.len())?;
         wire.put(&CopyOutResponse::new(format, count, vec![format.into(); under.columns.len()]))?;
         out::begin(form, &mut under.columns, wire.output())?;
         loop {
-            let (ends, next) = under.next(&shared.closing);
+            let (ends, next) = under.next(&shared.closing, *writes_follow);
             let Some(batch) = guarded(wire, ends, next).await? else { break };
-            let (in_hand, put) = (bytes_of(&batch), wire.put_bytes());
-            under.count_put(wire, in_hand, put, &shared.closing).await?;
+            let in_hand = bytes_of(&batch);
             let mut from = 0;
             while from < batch.num_rows() {
-                let before = wire.put_bytes();
                 let next = out::rows(form, &batch, &under.columns, (from, under.sent), wire.output())?;
                 under.sent += (next - from) as u64;
                 from = next;
-                under.send_if_full(wire, in_hand, before, &shared.closing).await?;
+                under.send_if_full(wire, in_hand).await?;
                 if under.cancelled.is_cancelled() {
                     return Err(Error::cancelled().into());
                 }
