@@ -60,9 +60,8 @@ fn count_bytes(bytes: impl FnOnce() -> usize) -> std::result::Result<(), Error> 
     let limit = limits::TEXTS_BYTES;
     match all {
         Ok(all) if all > limit => {
-            let message = format!(
-                "functions would make {all} bytes of the statement's constants; the limit is {limit}"
-            );
+            let message =
+                format!("functions would make more than {limit} bytes of the statement's constants");
             Err(Error::new(ErrorKind::MemoryLimit, message))
         }
         _ => Ok(()),

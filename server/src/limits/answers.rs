@@ -14,7 +14,7 @@ pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// again when there is much, which takes a slow client a while.
 pub const STALLED_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same of a connection with large rows on their way for which there is no memory: that comes free as they are taken.
-pub const UNCOUNTED_STALLED_TIMEOUT: Duration = Duration::from_secs(2);
+pub const UNCOUNTED_STALLED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
 pub const WAITING_ANSWERS: (usize, usize) = (16, 256);
 /// Of short queries there may be this part of as many, beside those of long ones.

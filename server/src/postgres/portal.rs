@@ -77,6 +77,8 @@ pub(super) struct Under {
     pub(super) cancelled: CancellationToken,
     committing: Committing,
     deadline: Instant,
+    /// When it ends, where its client has said so.
+    said: Option<Instant>,
     began: Instant,
     /// The rows in hand, and the first of them that is not sent.
     pub(super) batch: Option<(RecordBatch, usize)>,
@@ -238,11 +240,16 @@ impl Under {
         closing: &'a CancellationToken,
         writes_follow: bool,
     ) -> (Ends<'a>, impl Future<Output = std::result::Result<Option<RecordBatch>, RequestError>> + 'a) {
-        let Self { rows, ahead, cancelled, committing, .. } = self;
-        let reads = rows.command().gives_rows() && !writes_follow;
+        let Self { rows, ahead, cancelled, committing, said, .. } = self;
+        let gives_rows = rows.command().gives_rows();
+        let reads = gives_rows && !writes_follow;
+        // Rows that are always ready have no other end. Those that are all here are not late.
+        let is_over = said.is_some_and(|until| Instant::now() >= until);
+        let is_late = is_over && gives_rows && !rows.is_complete();
         let next = async move {
             match ahead.pop() {
                 Some(batch) => Ok(Some(batch)),
+                None if is_late => Err(RequestError::deadline()),
                 None => rows.next().await,
             }
         };
@@ -342,7 +349,8 @@ impl Session {
         let began = Instant::now();
         // Many rows take their time, and a client that copies them has not said how long.
         let unsaid = (!matches!(copying, Copying::Not)).then_some(Duration::MAX);
-        let deadline = state.deadline_within(settings.timeout().or(unsaid));
+        let timeout = settings.timeout();
+        let deadline = state.deadline_within(timeout.or(unsaid));
         let (cancelled, committing) = (key.begin(), Committing::default());
         let statement = Statement {
             sql: part.sql.clone(),
@@ -373,6 +381,7 @@ impl Session {
             cancelled,
             committing,
             deadline,
+            said: timeout.map(|_| deadline),
             began,
             batch: None,
             ahead: Ahead::default(),
