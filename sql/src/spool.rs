@@ -29,7 +29,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) use self::ctes::shared;
 use self::rows::{Made, SpoolExec};
-use crate::{correlated, zeros};
+use crate::{bounded, correlated, zeros};
 
 /// Aggregates that give the same again for the same rows in another order, as sums of what is no float do; the first value is that of
 /// subqueries which have one.
@@ -222,7 +222,8 @@ impl Spool {
         let all = self.plan.schema().columns();
         let read = columns.iter().filter_map(|at| all.get(*at).cloned()).map(Expr::Column);
         let plan = LogicalPlanBuilder::from(self.plan.clone()).project(read.collect::<Vec<_>>())?.build()?;
-        let optimise = |plan: LogicalPlan| session.optimizer().optimize(plan, session, |_, _| {});
+        let optimise =
+            |plan: LogicalPlan| bounded::planned(|| session.optimizer().optimize(plan, session, |_, _| {}));
         let optimised = match optimise(plan.clone()) {
             Ok(optimised) => optimised,
             // As for a whole statement.

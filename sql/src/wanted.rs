@@ -11,7 +11,7 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 
-use crate::interruptible::GivenUp;
+use crate::{bounded, interruptible::GivenUp};
 
 #[derive(Debug)]
 struct Wanted<R: ?Sized>(Arc<R>);
@@ -57,6 +57,8 @@ impl OptimizerRule for Wanted<dyn OptimizerRule + Send + Sync> {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         GivenUp::of_task().check()?;
+        // Rules write constants down in names, again and again.
+        bounded::check()?;
         self.0.rewrite(plan, config)
     }
 }

@@ -17,39 +17,40 @@ pub(super) fn rewrite(query: &mut Query) -> Result<()> {
         if times > 1 {
             return Err(Error::unsupported("a recursive query that reads itself several times"));
         }
+        if times > 0 {
+            bared(&mut table.query);
+        }
         if !matches!(*table.query.body, SetExpr::SetOperation { .. }) {
             continue;
         }
-        let is_cut = table.query.order_by.is_some() || table.query.limit_clause.is_some();
-        match times {
-            0 if is_cut || table.query.with.is_some() => {
-                let whole = table.query.clone();
-                *table.query = of(Box::new(SetExpr::Query(whole)));
-            }
-            0 => {}
-            _ if is_cut => {
-                let message = "ORDER BY, LIMIT and OFFSET of a recursive query (those of what reads it are)";
-                return Err(Error::unsupported(message));
-            }
-            _ => spread(&mut table.query, name)?,
+        let is_cut = is_cut(&table.query);
+        if times == 0 && (is_cut || table.query.with.is_some()) {
+            let whole = table.query.clone();
+            *table.query = of(Box::new(SetExpr::Query(whole)));
+        } else if is_cut {
+            let message = "ORDER BY, LIMIT and OFFSET of a recursive query (those of what reads it are)";
+            return Err(Error::unsupported(message));
+        } else if times > 0 && table.query.with.is_some() {
+            // Each of its steps would make what is in there anew.
+            let message = "a WITH of a recursive query's own (one before it, in the WITH that it is in, is)";
+            return Err(Error::unsupported(message));
         }
     }
     Ok(())
 }
 
-/// Has both queries of a UNION have its WITH.
-fn spread(query: &mut Query, name: &str) -> Result<()> {
-    let Some(with) = query.with.take() else { return Ok(()) };
-    if times(&with, name) > 0 {
-        return Err(Error::unsupported("a recursive query that reads itself in its WITH"));
+fn is_cut(query: &Query) -> bool {
+    query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some()
+}
+
+/// Takes the parentheses away that are around all of it.
+fn bared(query: &mut Box<Query>) {
+    while query.with.is_none()
+        && !is_cut(query)
+        && let SetExpr::Query(whole) = &mut *query.body
+    {
+        *query = whole.clone();
     }
-    if let SetExpr::SetOperation { left, right, .. } = &mut *query.body {
-        for side in [left, right] {
-            let whole = Query { with: Some(with.clone()), ..of(side.clone()) };
-            **side = SetExpr::Query(Box::new(whole));
-        }
-    }
-    Ok(())
 }
 
 /// How often something reads what has a name.
