@@ -136,6 +136,8 @@ pub const HTTP_NULL_BYTES: usize = 64;
 pub const HTTP_PARAMETERS_BYTES: usize = 12 << 10;
 /// How long a body there may bring nothing.
 pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that a load has to send in [`IDLE_WRITE`], or it loses its place where others need it.
+pub const HTTP_PROGRESS_BYTES: usize = 64 << 10;
 /// Bytes of a body that are read before rows are made of them.
 pub const HTTP_PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a body from which the columns of a new table are made out.

@@ -68,6 +68,8 @@ pub const TOP_ROWS_PART: usize = 32;
 pub const TEXTS_BYTES: u64 = 64 << 20;
 /// Bytes of the constants in a batch of rows, each of which has all of them: of wide ones batches have fewer rows.
 pub const CONSTANTS_BYTES: usize = 32 << 20;
+/// Batches have fewer rows where these are less than this part of the usual number.
+pub const NARROW_PART: usize = 4;
 /// Levels of lists in one another that UNNEST takes at once.
 pub const LEVELS: usize = 16;
 /// Values of a list that `list_reduce` goes through, one after the other and without a pause.

@@ -15,7 +15,8 @@ use crate::limits;
 /// Has a session make batches in which the constants of a plan take no more than they may. Whether it has made others before.
 pub(crate) fn narrow(session: &mut SessionState, optimised: &LogicalPlan) -> Result<bool> {
     let rows = limits::CONSTANTS_BYTES / constants(optimised)?.max(1);
-    if rows >= session.config().batch_size() {
+    // A little more is no harm, and most of it is never written for each row.
+    if rows >= session.config().batch_size() / limits::NARROW_PART {
         return Ok(false);
     }
     *session.config_mut() = session.config().clone().with_batch_size(rows.max(1));

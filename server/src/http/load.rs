@@ -104,8 +104,11 @@ async fn all(
         let turn = state.made.turn(name, deadline).await?;
         if state.catalog.find(name).is_err() {
             call.may(Action::Create, Object::Table(name))?;
-            let more = beginning(start, &mut body, media_type, &stream, &mut held, deadline);
-            start = place.wait(more).await?;
+            while !start.is_enough(media_type) {
+                start.is_all = more(&mut body, &place, &stream, &mut start.bytes, deadline).await?;
+                // They are looked at, and decoded, one after the other.
+                held.set(2 * start.bytes.len() as u64)?;
+            }
             stream.take_place()?;
             let columns = read_columns(state, media_type, &mut start, &nulls, &mut held).await?;
             draft = Some(make(state, call.caller(), name, columns).await?.in_turn(turn));
@@ -160,36 +163,25 @@ async fn all(
     }
 }
 
-/// So much of a body as tells the columns of its rows.
-async fn beginning(
-    mut start: Start,
+/// Reads some more of a body; whether it has ended. Who takes long over that may lose the place.
+async fn more(
     body: &mut Body,
-    media_type: &str,
+    place: &Place,
     stream: &Stream,
-    held: &mut Reservation,
+    bytes: &mut Vec<u8>,
     deadline: Instant,
-) -> Result<Start> {
-    while !start.is_enough(media_type) {
-        match stream.wait(next(body, deadline)).await?? {
-            Some(bytes) => start.bytes.extend_from_slice(&bytes),
-            None => start.is_all = true,
+) -> Result<bool> {
+    let enough = bytes.len() + limits::HTTP_PROGRESS_BYTES;
+    let read = async {
+        while bytes.len() < enough {
+            match stream.wait(next(body, deadline)).await?? {
+                Some(more) => bytes.extend_from_slice(&more),
+                None => return Ok(true),
+            }
         }
-        // They are looked at, and decoded, one after the other.
-        held.set(2 * start.bytes.len() as u64)?;
-    }
-    Ok(start)
-}
-
-/// So much of a body as rows are made of at once, and whether it has ended.
-async fn next_piece(body: &mut Body, stream: &Stream, deadline: Instant) -> Result<(Vec<u8>, bool)> {
-    let mut piece = Vec::new();
-    while piece.len() < limits::HTTP_PIECE_BYTES {
-        match stream.wait(next(body, deadline)).await?? {
-            Some(bytes) => piece.extend_from_slice(&bytes),
-            None => return Ok((piece, true)),
-        }
-    }
-    Ok((piece, false))
+        Ok(false)
+    };
+    place.wait(read).await
 }
 
 async fn read_columns(
@@ -248,8 +240,10 @@ impl Loading<'_> {
             self.piece(start.bytes, ended).await?;
         }
         while !ended {
-            let piece;
-            (piece, ended) = self.place.wait(next_piece(&mut body, &self.stream, self.deadline)).await?;
+            let mut piece = Vec::new();
+            while piece.len() < limits::HTTP_PIECE_BYTES && !ended {
+                ended = more(&mut body, &self.place, &self.stream, &mut piece, self.deadline).await?;
+            }
             self.stream.take_place()?;
             self.piece(piece, ended).await?;
         }
