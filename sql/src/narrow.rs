@@ -75,9 +75,26 @@ fn width(value: &ScalarValue) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::prelude::{col, lit};
+    use datafusion::{
+        execution::SessionStateBuilder,
+        logical_expr::LogicalPlanBuilder,
+        prelude::{col, lit},
+    };
 
     use super::*;
+
+    #[test]
+    fn of_wide_constants_batches_have_few_rows() {
+        let rows_beside = |bytes: usize| {
+            let mut session = SessionStateBuilder::new().build();
+            let plan = LogicalPlanBuilder::empty(true).project([lit("x".repeat(bytes))]).unwrap();
+            let is_narrow = narrow(&mut session, &plan.build().unwrap()).unwrap();
+            (is_narrow, session.config().batch_size())
+        };
+        assert_eq!(rows_beside(10), (false, 8192));
+        assert_eq!(rows_beside(1 << 20), (true, limits::CONSTANTS_BYTES >> 20));
+        assert_eq!(rows_beside(2 * limits::CONSTANTS_BYTES), (true, 1));
+    }
 
     #[test]
     fn what_is_written_for_each_row_counts() {
